@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use ring::hmac;
 
-use crate::names::{NamespacedName, ObjectKey};
+use crate::names::{Declarer, ObjectKey};
 
 /// The digests of an object's content, for comparisons without the values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,8 +151,8 @@ impl DigestKey {
 
     /// Proof that the marks of a copy are ours. The proof is bound to one object, so YAML that is cloned into
     /// another namespace has no valid proof.
-    pub fn mark(&self, slot: &ObjectKey, rule: &NamespacedName) -> String {
-        let kind = slot.kind.mark_name();
+    pub fn mark(&self, slot: &ObjectKey, rule: &Declarer) -> String {
+        let (kind, rule) = (slot.kind.mark_name(), rule.named());
         self.named(&[
             b"mark",
             kind.as_bytes(),

@@ -20,7 +20,7 @@ pub use self::{
 };
 use crate::{
     digest::DigestKey,
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, NamespacedName, ObjectKey},
 };
 
 /// Field manager of copies.
@@ -190,7 +190,7 @@ pub struct CopyMarks {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SharedMarks {
     /// The rule that the copy belongs to.
-    pub rule: NamespacedName,
+    pub rule: Declarer,
     /// The object that the content was copied from.
     pub source: NamespacedName,
     /// The UID of the source object.
@@ -229,8 +229,8 @@ impl Deref for CopyMarks {
 
 impl CopyMarks {
     /// The template that declares the object, or else the object's source.
-    pub fn origin(&self) -> &NamespacedName {
-        if self.rule.template().is_some() { &self.rule } else { &self.source }
+    pub fn origin(&self) -> NamespacedName {
+        if self.rule.as_template().is_some() { self.rule.named() } else { self.source.clone() }
     }
 
     /// Reads the marks of the object of this kind, namespace and name. `None` if rule, source or proof are
@@ -253,7 +253,7 @@ impl CopyMarks {
             mark: mark.into(),
             remove_after: annotation(REMOVE_AFTER).and_then(|text| text.parse().ok()),
             shared: Arc::new(SharedMarks {
-                rule: NamespacedName::parse(&annotation(RULE)?)?,
+                rule: Declarer::parse(&annotation(RULE)?)?,
                 source: NamespacedName::parse(&annotation(SOURCE)?)?,
                 source_uid: annotation(SOURCE_UID).unwrap_or_default(),
                 digest: annotation(DIGEST).unwrap_or_default(),
@@ -344,13 +344,13 @@ pub fn declares<'l>(label: impl Fn(&str) -> Option<&'l str>) -> bool {
 
 /// The label value that identifies a rule: a hash, since names can exceed 63 characters
 /// (config-syncer#423, kyverno#8447).
-pub fn rule_label(rule: &NamespacedName) -> String {
+pub fn rule_label(rule: &Declarer) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, rule.to_string().as_bytes());
     crate::digest::hex(&digest.as_ref()[..16])
 }
 
 /// The field manager of a template that writes a status.
-pub fn status_manager(template: &NamespacedName) -> String {
+pub fn status_manager(template: &Declarer) -> String {
     format!("{STATUS_MANAGER}-{}", rule_label(template))
 }
 
@@ -386,9 +386,9 @@ mod tests {
     use super::*;
 
     fn marks(names_itself: bool) -> CopyMarks {
-        let rule = NamespacedName::new("home", "rule");
+        let rule = Declarer::rule("home", "rule");
         let shared = SharedMarks {
-            source: rule.clone(),
+            source: rule.named(),
             rule,
             source_uid: "u".into(),
             digest: "d".into(),

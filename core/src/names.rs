@@ -1,11 +1,13 @@
 //! Names of ConfigMaps, Secrets, workloads and other namespaced objects.
 
+mod declarer;
 mod granted;
 mod instance;
 mod name_kind;
 
 use std::{fmt, sync::Arc};
 
+pub use declarer::Declarer;
 pub use granted::{GrantedKinds, TooManyKinds};
 pub(crate) use instance::is_of_kubernetes;
 pub use instance::{InstanceKind, InstanceName, NoTemplateKind, StatusPlace, TemplateKind, rendered_kind};
@@ -17,9 +19,6 @@ use crate::api::WorkloadKind;
 
 /// The namespaces of Kubernetes itself, which never take copies.
 pub const OF_KUBERNETES: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
-
-/// Prefix that distinguishes the names of templates from those of rules.
-const TEMPLATE: &str = "template:";
 
 /// Namespace and name of an object whose kind is known from context; written `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,33 +33,6 @@ impl NamespacedName {
     /// Builds the name from its two parts.
     pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
-    }
-
-    /// The object whose own annotations declare the rule of this name; `None` for a `CopyratorRule`, whose
-    /// name cannot contain a colon.
-    pub fn annotated(&self) -> Option<ObjectKey> {
-        let (kind, name) = self.name.split_once(':')?;
-        let kind = Kind::named(kind).filter(|kind| kind.data().is_some())?;
-        Some(ObjectKey::new(kind, self.namespace.clone(), name))
-    }
-
-    /// The name of a `CopyratorTemplate` where rules and templates share a map: `template:NAME`, which no
-    /// object can have.
-    pub fn of_template(namespace: impl Into<Arc<str>>, name: &str) -> Self {
-        Self::new(namespace, format!("{TEMPLATE}{name}"))
-    }
-
-    /// The name of the `CopyratorTemplate`; `None` for a rule.
-    pub fn template(&self) -> Option<&str> {
-        self.name.strip_prefix(TEMPLATE)
-    }
-
-    /// The kind and name for messages: `rule platform/registry`, `CopyratorTemplate platform/kit`.
-    pub fn said(&self) -> String {
-        match self.template() {
-            Some(name) => format!("CopyratorTemplate {}/{name}", self.namespace),
-            None => format!("rule {self}"),
-        }
     }
 
     /// Reads `namespace/name`; `None` without exactly one slash.
@@ -91,14 +63,6 @@ impl ObjectKey {
     /// Builds the key from its three parts.
     pub fn new(kind: Kind, namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { kind, namespace: namespace.into(), name: name.into() }
-    }
-
-    /// The name of the rule that this object's own annotations declare: `configmap:NAME` or `secret:NAME`.
-    pub fn annotation_rule(&self) -> NamespacedName {
-        NamespacedName::new(
-            self.namespace.clone(),
-            format!("{}:{}", self.kind.resource().singular(), self.name),
-        )
     }
 
     /// Namespace and name, without the kind.

@@ -13,7 +13,7 @@ use std::{
 
 use copyrator::{
     model::{Bytes, Right, Store, World},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
     plan::{
         Key, Need,
         copy::{plan_slot, plan_slots},
@@ -59,8 +59,7 @@ impl Case {
         world.settings_mut().annotations = !self.without_annotations;
         acting::relist(&mut server, &mut world);
         acting::authorize(&server, &mut world);
-        world.settings_mut().only_rule =
-            self.only_rule.as_ref().map(|name| NamespacedName::parse(name).unwrap());
+        world.settings_mut().only_rule = self.only_rule.as_ref().map(|name| Declarer::parse(name).unwrap());
         if self.doubt {
             world.begin_doubt(Store::CopyratorRules, None);
         }

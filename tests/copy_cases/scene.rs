@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use copyrator::{
     digest::DigestKey,
     marks,
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, NamespacedName, ObjectKey},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -152,13 +152,13 @@ fn hundred() -> i64 {
 
 pub fn object_key(text: &str) -> ObjectKey {
     let (kind, name) = text.split_once(' ').unwrap();
-    let NamespacedName { namespace, name } = rule_name(name);
+    let NamespacedName { namespace, name } = rule_name(name).named();
     let kind = Kind::named(kind).unwrap_or_else(|| panic!("{kind:?} is not copied"));
     ObjectKey { kind, namespace, name }
 }
 
-fn rule_name(text: &str) -> NamespacedName {
-    NamespacedName::parse(text).unwrap_or_else(|| panic!("{text:?} is not a namespace/name"))
+fn rule_name(text: &str) -> Declarer {
+    Declarer::parse(text).unwrap_or_else(|| panic!("{text:?} is not a namespace/name"))
 }
 
 impl Scene {

@@ -21,7 +21,7 @@ use copyrator::{
         Authority, Compared, Comparison, Definition, EVERYWHERE, ForeignField, Refusal, RefusalReason, Right,
         RightAnswer, SpecVersion, Store, World,
     },
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, ObjectKey},
     paths::is_within,
     plan::{
         Changed, Need,
@@ -371,11 +371,7 @@ fn hash(fields: &Fields) -> u64 {
     state.finish()
 }
 
-fn ask_right(
-    server: &Server,
-    world: &mut World,
-    (rule, right, namespace): (&NamespacedName, &Right, &Arc<str>),
-) {
+fn ask_right(server: &Server, world: &mut World, (rule, right, namespace): (&Declarer, &Right, &Arc<str>)) {
     let Some(facts) = world.rules().get(rule) else { return };
     let (uid, generation) = (facts.uid.clone(), facts.generation);
     let binds = |role: &str| server.binds.get(rule).is_none_or(|roles| roles.contains(role));
@@ -424,7 +420,7 @@ pub fn authorize(server: &Server, world: &mut World) {
 }
 
 /// The same for one rule; whether the answer is a new one.
-pub fn authorize_one(server: &Server, world: &mut World, rule: &NamespacedName) -> bool {
+pub fn authorize_one(server: &Server, world: &mut World, rule: &Declarer) -> bool {
     let before = world.rule_authority(rule).cloned();
     let Some(facts) = world.rules().get(rule) else { return before.is_some() };
     let answer = match server.answers.get(rule) {

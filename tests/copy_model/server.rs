@@ -8,7 +8,7 @@ use copyrator::{
     authority::{Subject, rule_questions},
     marks,
     model::WriteFault,
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, ObjectKey},
     plan::{Changed, copy::Version},
     testing::Outcome,
 };
@@ -67,14 +67,14 @@ pub type Written = Result<Version, Outcome>;
 pub struct Server {
     pub namespaces: BTreeMap<String, Namespace>,
     pub objects: BTreeMap<ObjectKey, Stored>,
-    pub rules: BTreeMap<NamespacedName, Rule>,
+    pub rules: BTreeMap<Declarer, Rule>,
     pub policies: BTreeMap<String, Policy>,
     /// Rules that are not simply allowed.
-    pub answers: BTreeMap<NamespacedName, Answer>,
+    pub answers: BTreeMap<Declarer, Answer>,
     /// The only namespaces in which the identities of these rules may do anything.
-    pub rights: BTreeMap<NamespacedName, BTreeSet<String>>,
+    pub rights: BTreeMap<Declarer, BTreeSet<String>>,
     /// The only ClusterRoles that the identity of a rule may bind.
-    pub binds: BTreeMap<NamespacedName, BTreeSet<String>>,
+    pub binds: BTreeMap<Declarer, BTreeSet<String>>,
     /// The UID of the definition of rules, where it may be read.
     pub definition: Option<String>,
     /// What the clock says, in seconds.
@@ -111,7 +111,7 @@ impl Server {
             self.hold(&key, false);
             drop(self.remove(&key, None));
         }
-        let rules: Vec<_> = self.rules.keys().filter(|rule| &*rule.namespace == name).cloned().collect();
+        let rules: Vec<_> = self.rules.keys().filter(|rule| **rule.namespace() == *name).cloned().collect();
         rules.iter().for_each(|rule| self.remove_rule(rule));
         for places in self.rights.values_mut() {
             places.remove(name);
@@ -120,7 +120,7 @@ impl Server {
         self.tell(Changed::Namespace(name.into()));
     }
 
-    pub fn set_rule(&mut self, name: &NamespacedName, spec: Value, created: i64) {
+    pub fn set_rule(&mut self, name: &Declarer, spec: Value, created: i64) {
         let uid = self.next();
         let new = Rule { uid, generation: 1, created, spec: Value::Null, status: None };
         let old = self.rules.remove(name);
@@ -129,7 +129,7 @@ impl Server {
         self.tell(Changed::Rule(name.clone()));
     }
 
-    pub fn remove_rule(&mut self, name: &NamespacedName) {
+    pub fn remove_rule(&mut self, name: &Declarer) {
         if self.rules.remove(name).is_some() {
             self.tell(Changed::Rule(name.clone()));
         }
@@ -334,17 +334,17 @@ impl Server {
     }
 
     /// Whether the identity of a rule may do something in a namespace; the empty name: in all of them.
-    pub fn may(&self, rule: &NamespacedName, namespace: &str) -> bool {
+    pub fn may(&self, rule: &Declarer, namespace: &str) -> bool {
         self.rights.get(rule).is_none_or(|places| places.contains(namespace))
     }
 
     /// Whether it may do what its rule declares.
-    pub fn allows(&self, rule: &NamespacedName) -> bool {
+    pub fn allows(&self, rule: &Declarer) -> bool {
         let spec = self.rules.get(rule).map(|rule| serde_json::from_value(rule.spec.clone()));
         let Some(Ok(spec)) = spec else { return true };
         let spec: CopyratorRuleSpec = spec;
         let Some(kind) = Kind::named(&spec.source.kind) else { return true };
-        let questions = rule_questions(&rule.namespace, &spec, kind, &Subject::default());
+        let questions = rule_questions(rule.namespace(), &spec, kind, &Subject::default());
         questions.iter().all(|question| self.may(rule, &question.namespace))
     }
 
@@ -368,7 +368,7 @@ impl Server {
                 let created = jiff::Timestamp::from_second(rule.created).unwrap().to_string();
                 serde_json::json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorRule", "spec": rule.spec,
                     "status": rule.status,
-                    "metadata": {"name": &*name.name, "namespace": &*name.namespace, "uid": rule.uid.to_string(),
+                    "metadata": {"name": &*name.named().name, "namespace": &**name.namespace(), "uid": rule.uid.to_string(),
                         "resourceVersion": rule.generation.to_string(), "generation": rule.generation,
                         "creationTimestamp": created,
                         "annotations": {marks::AUTHOR: "alice", marks::AUTHOR_GROUPS: "[]"}}})

@@ -4,7 +4,7 @@
 use copyrator::{
     authority::{Question, TrustedWriters},
     model::World,
-    names::NamespacedName,
+    names::Declarer,
     plan::{Changed, copy::rule_status},
     testing::{AskError, Authorizer, Decided, about_rule},
 };
@@ -16,7 +16,7 @@ use super::copy_model::{
 };
 
 /// Answers for the identity of a rule.
-struct RightsOf<'s>(&'s Server, &'s NamespacedName);
+struct RightsOf<'s>(&'s Server, &'s Declarer);
 
 impl Authorizer for RightsOf<'_> {
     fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
@@ -30,7 +30,7 @@ impl Authorizer for RightsOf<'_> {
 /// Each rule is looked at, and its status written.
 pub fn authorize(server: &mut Server, world: &mut World, now: i64) {
     for rule in world.rules().keys().cloned().collect::<Vec<_>>() {
-        if rule.annotated().is_some() || server.answers.get(&rule) == Some(&Answer::Unasked) {
+        if rule.as_annotated().is_some() || server.answers.get(&rule) == Some(&Answer::Unasked) {
             authorize_one(server, world, &rule);
             continue;
         }

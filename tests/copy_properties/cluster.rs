@@ -6,7 +6,7 @@ use copyrator::{
     api::DataKind,
     digest::DigestKey,
     marks,
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, ObjectKey},
     plan::Changed,
 };
 
@@ -25,12 +25,12 @@ use super::{
 #[derive(Clone, Default)]
 pub struct Cluster {
     pub server: Server,
-    pub rules: BTreeMap<NamespacedName, Rule>,
+    pub rules: BTreeMap<Declarer, Rule>,
     pub policies: Policies,
     /// The UID of the namespace that each object was made in, by its own.
     pub born: BTreeMap<u64, u64>,
     /// The UIDs of the namespaces in which the identity of a rule ever had rights, of rules that may not do everything.
-    pub granted: BTreeMap<NamespacedName, BTreeSet<u64>>,
+    pub granted: BTreeMap<Declarer, BTreeSet<u64>>,
     pub now: i64,
 }
 
@@ -47,8 +47,8 @@ impl Cluster {
     }
 
     /// Of a rule that is written only where its namespace is.
-    fn write_rule(&mut self, name: NamespacedName, rule: Rule) {
-        if self.server.namespaces.contains_key(&*name.namespace) {
+    fn write_rule(&mut self, name: Declarer, rule: Rule) {
+        if self.server.namespaces.contains_key(&**name.namespace()) {
             self.server.set_rule(&name, rule.spec(), rule.created);
             self.rules.insert(name, rule);
         }
@@ -77,7 +77,7 @@ impl Cluster {
                 match is {
                     NamespaceIs::Gone => {
                         server.remove_namespace(name);
-                        self.rules.retain(|rule, _| &*rule.namespace != *name);
+                        self.rules.retain(|rule, _| **rule.namespace() != **name);
                     }
                     NamespaceIs::Plain => server.set_namespace(name, BTreeMap::new(), false),
                     NamespaceIs::Blue => server.set_namespace(name, label("team", "blue"), false),
@@ -150,7 +150,7 @@ impl Cluster {
 }
 
 impl Turn {
-    fn of(self, index: usize, rules: &BTreeMap<NamespacedName, Rule>) -> Option<Rule> {
+    fn of(self, index: usize, rules: &BTreeMap<Declarer, Rule>) -> Option<Rule> {
         let mut rule = rules.get(&rule_name(index)).cloned();
         if let Some(rule) = &mut rule {
             match self {
@@ -253,7 +253,7 @@ impl Marking {
                 marks.map(|(field, value)| (field.clone(), Some(value.clone()))).collect()
             }
             Self::OtherKey => {
-                let rule = there.annotations().get(marks::RULE).and_then(|rule| NamespacedName::parse(rule));
+                let rule = there.annotations().get(marks::RULE).and_then(|rule| Declarer::parse(rule));
                 let proof = rule.map(|rule| DigestKey::new(b"another").mark(key, &rule));
                 proof.map(|proof| (field(marks::MARK), Some(proof.into_bytes()))).into_iter().collect()
             }

@@ -305,7 +305,8 @@ fn nothing_goes_with_the_definition_of_rules() {
         let mut operator = Operator::start(&mut cluster.server);
         operator.settle(&mut cluster, &mut || true).unwrap();
         let kept = |key: &ObjectKey, old: &Stored| {
-            let Some((rule, true)) = copy_of(key, old).filter(|(rule, _)| rule.annotated().is_none()) else {
+            let Some((rule, true)) = copy_of(key, old).filter(|(rule, _)| rule.as_annotated().is_none())
+            else {
                 return Ok(());
             };
             held.set(held.get() + 1);
@@ -336,7 +337,7 @@ fn nothing_goes_with_the_definition_of_rules() {
             let there =
                 cluster.server.objects.get(key).filter(|new| !new.deleting && copy_of(key, new).is_some());
             let stays = cluster.server.namespaces.get(&*key.namespace).is_none_or(|it| it.terminating);
-            let is_held = rule.annotated().is_none() && was_current && there.is_some() && !stays;
+            let is_held = rule.as_annotated().is_none() && was_current && there.is_some() && !stays;
             prop_assert!(
                 !is_held || !cluster.wishes(key).is_empty(),
                 "{} of {} is held though it was back",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use copyrator::{
     marks,
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, NamespacedName, ObjectKey},
 };
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
 
 /// One rule's wish for a slot.
 pub struct Wish<'c> {
-    pub name: &'c NamespacedName,
+    pub name: &'c Declarer,
     pub rule: &'c Rule,
     /// Everything that it would copy there, the oldest first.
     sources: Vec<&'c ObjectKey>,
@@ -44,13 +44,13 @@ impl Wish<'_> {
 
 /// The rule that an object is a copy for, and whether its proof is of the key we have: with that key lost, the labels
 /// must do, which only we may write. What says that it is another object is none.
-pub fn copy_of(key: &ObjectKey, object: &Stored) -> Option<(NamespacedName, bool)> {
+pub fn copy_of(key: &ObjectKey, object: &Stored) -> Option<(Declarer, bool)> {
     let annotations = object.annotations();
     let itself = marks::in_clear(key.kind, &key.namespace, &key.name);
     if annotations.get(marks::OBJECT).is_some_and(|object| *object != itself) {
         return None;
     }
-    let rule = NamespacedName::parse(annotations.get(marks::RULE)?)?;
+    let rule = Declarer::parse(annotations.get(marks::RULE)?)?;
     NamespacedName::parse(annotations.get(marks::SOURCE)?)?;
     let mark = annotations.get(marks::MARK)?;
     let is_of_our_key = mark.split_once('.')?.0 == digest_key().id();
@@ -63,20 +63,20 @@ pub fn copy_of(key: &ObjectKey, object: &Stored) -> Option<(NamespacedName, bool
 
 impl Cluster {
     /// Writes nothing at present.
-    pub fn is_inert(&self, name: &NamespacedName) -> bool {
+    pub fn is_inert(&self, name: &Declarer) -> bool {
         let may = self.server.answers.get(name).is_none_or(|answer| *answer == Answer::Allowed)
             && self.server.allows(name);
         self.rules.get(name).is_some_and(|rule| rule.suspend || rule.is_broken() || !may)
     }
 
     /// Has been refused what it declares, so that it gives its copies up to a rule that may.
-    fn is_refused(&self, name: &NamespacedName) -> bool {
+    fn is_refused(&self, name: &Declarer) -> bool {
         let acts = self.rules.get(name).is_some_and(|rule| !rule.suspend && !rule.is_broken());
         acts && self.is_inert(name) && self.server.answers.get(name) != Some(&Answer::Unasked)
     }
 
     /// Takes no free slot from another rule; a rule that has not been asked about yet is waited for.
-    fn stands_back(&self, name: &NamespacedName) -> bool {
+    fn stands_back(&self, name: &Declarer) -> bool {
         let is_unasked = self.server.answers.get(name) == Some(&Answer::Unasked);
         let writes_nothing = self.rules.get(name).is_some_and(|rule| rule.suspend || rule.is_broken());
         writes_nothing || (self.is_inert(name) && !is_unasked)
@@ -84,7 +84,7 @@ impl Cluster {
 
     /// Some rule copies it, or may mean to that nobody understands.
     pub fn is_source(&self, key: &ObjectKey, object: &Stored) -> bool {
-        let copies = |(name, rule): (&NamespacedName, &Rule)| match rule.is_broken() {
+        let copies = |(name, rule): (&Declarer, &Rule)| match rule.is_broken() {
             // What an object's own annotations say is of that object alone, whatever they mean.
             true => {
                 rule.annotated.as_ref().map_or_else(|| rule.looks_in(name, &key.namespace), |own| own == key)
@@ -119,7 +119,7 @@ impl Cluster {
 
     /// The rules with a wish for a slot. They change while the operator works where a copy is let go: it may be a source
     /// for another rule, and what comes of it is a matter of order.
-    pub fn wishers(&self, slot: &ObjectKey) -> Vec<&NamespacedName> {
+    pub fn wishers(&self, slot: &ObjectKey) -> Vec<&Declarer> {
         self.wishes(slot).into_iter().map(|wish| wish.name).collect()
     }
 
@@ -155,7 +155,7 @@ impl Cluster {
         if before.wishers(slot) != self.wishers(slot) {
             return None;
         }
-        let is_frozen = |rule: &NamespacedName| self.rules.get(rule).is_some_and(|rule| rule.is_broken());
+        let is_frozen = |rule: &Declarer| self.rules.get(rule).is_some_and(|rule| rule.is_broken());
         let held = wishes.iter().find(|wish| Some(wish.name) == holder.as_ref());
         let may_none = wishes.iter().all(|wish| self.is_inert(wish.name));
         let held = held.filter(|held| may_none || !self.is_refused(held.name));

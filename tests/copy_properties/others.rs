@@ -42,7 +42,7 @@ impl Cluster {
         let leaked = |(slot, object): (&ObjectKey, &Stored)| {
             let (rule, true) = copy_of(slot, object)? else { return None };
             let source = NamespacedName::parse(object.annotations().get(marks::SOURCE)?)?;
-            if source.namespace == rule.namespace || self.server.may(&rule, &source.namespace) {
+            if source.namespace == *rule.namespace() || self.server.may(&rule, &source.namespace) {
                 return None;
             }
             let is_newer = |wish: &Wish<'_>| {

@@ -2,7 +2,7 @@
 
 use copyrator::{
     marks,
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, ObjectKey},
 };
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ pub const COPY_TO: [(&str, Option<Target>); 4] = [
 pub const SELECTORS: [(&str, Option<Target>); 2] = [("team in (blue)", Some(Target::Blue)), ("=", None)];
 
 /// The rule that an object declares by its own annotations, if it does.
-pub fn declared(key: &ObjectKey, object: &Stored) -> Option<(NamespacedName, Rule)> {
+pub fn declared(key: &ObjectKey, object: &Stored) -> Option<(Declarer, Rule)> {
     let annotations = object.annotations();
     let said = |mark: &str, words: &[(&str, Option<Target>)]| {
         let text = annotations.get(mark)?;
@@ -105,12 +105,11 @@ pub fn declared(key: &ObjectKey, object: &Stored) -> Option<(NamespacedName, Rul
         broken,
         created: object.uid as i64,
     };
-    let kind = if key.kind == Kind::Secret { "secret" } else { "configmap" };
-    Some((NamespacedName::new(key.namespace.clone(), format!("{kind}:{}", key.name)), rule))
+    Some((Declarer::annotated(key.clone()), rule))
 }
 
-pub fn rule_name(index: usize) -> NamespacedName {
-    NamespacedName::parse(RULES[index]).unwrap()
+pub fn rule_name(index: usize) -> Declarer {
+    Declarer::parse(RULES[index]).unwrap()
 }
 
 /// The namespace of a rule, where sources are looked for that name none.
@@ -230,7 +229,7 @@ impl Rule {
     }
 
     /// Whether it copies an object that is not a copy.
-    pub fn copies(&self, rule: &NamespacedName, key: &ObjectKey, object: &Stored) -> bool {
+    pub fn copies(&self, rule: &Declarer, key: &ObjectKey, object: &Stored) -> bool {
         key.kind == self.kind
             && self.looks_in(rule, &key.namespace)
             && self.annotated.as_ref().is_none_or(|annotated| annotated == key)
@@ -239,8 +238,8 @@ impl Rule {
     }
 
     /// Whether its sources are in this namespace.
-    pub fn looks_in(&self, rule: &NamespacedName, namespace: &str) -> bool {
-        if self.from.is_empty() { *namespace == *rule.namespace } else { self.from.contains(&namespace) }
+    pub fn looks_in(&self, rule: &Declarer, namespace: &str) -> bool {
+        if self.from.is_empty() { *namespace == **rule.namespace() } else { self.from.contains(&namespace) }
     }
 
     /// Where the copy of a source goes in a namespace.

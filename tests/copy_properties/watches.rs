@@ -17,7 +17,7 @@ use copyrator::{
     },
     marks,
     model::{DATA_KINDS, DataNeed, DataWatch, OurLabel, Store, World},
-    names::Kind,
+    names::{Declarer, Kind},
     plan::{Changed, Key, everything, listed_anew, needed},
     testing::{Intake, Listed, Observer, Requests},
 };
@@ -316,7 +316,9 @@ fn name_of(changed: &Changed) -> Value {
     match changed {
         Changed::Namespace(name) => json!({"metadata": {"name": &**name}}),
         Changed::Object(key) => json!({"metadata": {"namespace": &*key.namespace, "name": &*key.name}}),
-        Changed::Rule(rule) => json!({"metadata": {"namespace": &*rule.namespace, "name": &*rule.name}}),
+        Changed::Rule(Declarer::Rule(rule)) => {
+            json!({"metadata": {"namespace": &*rule.namespace, "name": &*rule.name}})
+        }
         other => panic!("{other:?} is not modelled"),
     }
 }

@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use copyrator::{
     explain::{Around, RestartCourse, foresee_workload, workload_outlook},
     model::{Rollout, TrackRecord, WorkloadFacts, World},
-    names::{NamespacedName, WorkloadKey},
+    names::{Declarer, WorkloadKey},
     plan::restart::{
         InputDigest, Inputs, Removal, RemovePod, RestartAction, RestartState, SelectedPodsAction,
         monitors_reaching, plan_selected_pods, plan_workload, workloads_using,
@@ -237,7 +237,7 @@ pub fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, n
 }
 
 /// What its pods run with is written down in a monitor's status.
-pub fn recorded(world: &mut World, monitor: &NamespacedName, label: String) {
+pub fn recorded(world: &mut World, monitor: &Declarer, label: String) {
     world.edit_monitor(monitor, |facts| facts.status.get_or_insert_default().pods_applied = Some(label));
 }
 

@@ -66,7 +66,7 @@ fn an_outlook_says_when_and_why() {
         let foreseen = foresee_workload(&mut world, &key, at(51));
         let outlook = workload_outlook(&world, &key, &foreseen, &Around::default()).unwrap();
         let when = outlook.at.map(|at| format!(" at {}", at.as_second())).unwrap_or_default();
-        let monitors = outlook.monitors.iter().map(|name| name.name.to_string());
+        let monitors = outlook.monitors.iter().map(|monitor| monitor.named().name.to_string());
         let by: Vec<String> = monitors.chain(outlook.by_annotation.then(|| "annotation".into())).collect();
         let how = outlook.strategy.map(|how| format!("; {how:?} for {}", by.join(","))).unwrap_or_default();
         let said = format!(

@@ -16,7 +16,7 @@ use copyrator::{
         RestartResult, Rollout, RolloutFault, Store, TrackRecord, WaitReason, WorkloadFacts, World,
         WriteFault,
     },
-    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, Kind, ObjectKey, WorkloadKey},
     plan::restart::{InputDigest, Inputs},
     validate::CompiledMonitor,
 };
@@ -267,8 +267,8 @@ impl Case {
         })
     }
 
-    pub fn monitor_key() -> NamespacedName {
-        NamespacedName::new(NAMESPACE, "web")
+    pub fn monitor_key() -> Declarer {
+        Declarer::monitor(NAMESPACE, "web")
     }
 
     pub fn world(&self) -> World {
@@ -281,7 +281,7 @@ impl Case {
             object.add(&object_key(name), &mut world);
         }
         for (name, monitor) in &self.monitors {
-            monitor.add(&NamespacedName::new(NAMESPACE, name.as_str()), &mut world);
+            monitor.add(&Declarer::monitor(NAMESPACE, name.as_str()), &mut world);
         }
         if let Some(workload) = &self.workload {
             world.set_workload(self.workload_key(), workload.facts(self.workload_key().kind));
@@ -359,7 +359,7 @@ impl Case {
             world.memory_mut().at_workload(&key, |memory| memory.failed(attempt));
         }
         for (name, monitor) in &self.monitors {
-            let name = NamespacedName::new(NAMESPACE, name.as_str());
+            let name = Declarer::monitor(NAMESPACE, name.as_str());
             let removed = monitor.removed.as_ref();
             let removed = removed.map(|one| PodRemoved { at: at(one.at), controlled: one.controlled });
             world.memory_mut().at_monitor(&name, |memory| memory.pods_removed(removed));

@@ -1,6 +1,6 @@
 //! Annotations that ask for copies: understood, authorized, and counted where their object changes.
 
-use copyrator::{api::CopyratorRuleStatus, names::NamespacedName};
+use copyrator::{api::CopyratorRuleStatus, names::Declarer};
 use serde_json::{Value, json};
 
 use super::harness::{Cluster, recorded};
@@ -89,7 +89,7 @@ async fn what_is_refused_or_was_never_asked_is_not_counted() {
     let spec = json!({"source": {"kind": "ConfigMap", "names": ["web"]}, "targets": [{"names": ["team-*"]}]});
     let told = async |change: fn(&mut CopyratorRuleStatus)| {
         let mut cluster = Cluster::new().rule("shop", "r", spec.clone());
-        let rule = NamespacedName::new("shop", "r");
+        let rule = Declarer::rule("shop", "r");
         let mut status = cluster.world.rules()[&rule].status.clone().unwrap();
         change(&mut status);
         cluster.world.set_rule_status(&rule, status);

@@ -16,7 +16,7 @@ use copyrator::{
     authority::Question,
     intake::watched::Watched as _,
     model::{Declared, NamespaceFacts, Reference, Rollout, WorkloadFacts, World},
-    names::{Kind, NamespacedName, WorkloadKey},
+    names::{Declarer, Kind, WorkloadKey},
     testing::{AdmitState, AskError, Authorizer, Metrics, Shedding, router},
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule},
 };
@@ -112,7 +112,7 @@ impl Cluster {
         let spec: CopyratorRuleSpec = serde_json::from_value(spec).unwrap();
         let compiled = CompiledRule::compile(&spec, &Default::default()).map(Arc::new);
         let status = CopyratorRuleStatus { conditions: allowed(), ..CopyratorRuleStatus::default() };
-        self.world.set_rule(NamespacedName::new(namespace, name), declared(spec, compiled, Some(status)));
+        self.world.set_rule(Declarer::rule(namespace, name), declared(spec, compiled, Some(status)));
         self
     }
 
@@ -120,7 +120,7 @@ impl Cluster {
         let spec: ConfigMonitorSpec = serde_json::from_value(spec).unwrap();
         let compiled = CompiledMonitor::compile(&spec).map(Arc::new);
         let status = ConfigMonitorStatus { conditions: allowed(), ..ConfigMonitorStatus::default() };
-        self.world.set_monitor(NamespacedName::new(namespace, name), declared(spec, compiled, Some(status)));
+        self.world.set_monitor(Declarer::monitor(namespace, name), declared(spec, compiled, Some(status)));
         self
     }
 

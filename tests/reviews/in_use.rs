@@ -127,7 +127,7 @@ async fn what_goes_anyway_is_let_go() {
     passes(&gone.app(), &deleted).await;
     let mut copy = deleted.clone();
     let metadata = &mut copy["request"]["oldObject"]["metadata"];
-    let rule = copyrator::marks::rule_label(&copyrator::names::NamespacedName::new("a", "b"));
+    let rule = copyrator::marks::rule_label(&copyrator::names::Declarer::rule("a", "b"));
     metadata["labels"] = json!({"app.kubernetes.io/managed-by": "copyrator", "copyrator.dev/rule": rule});
     metadata["annotations"] =
         json!({"copyrator.dev/mark": "k.m", "copyrator.dev/rule": "a/b", "copyrator.dev/source": "a/web"});

@@ -221,10 +221,10 @@ fn rule(world: &mut World, mut rule: Value, may: bool) {
     if let Ok(rule) = serde_json::from_value::<AsWritten<CopyratorRule>>(rule) {
         rule.put(world, now());
     }
-    grant(world, &copyrator::names::NamespacedName::new(HOME, name), may);
+    grant(world, &copyrator::names::Declarer::rule(HOME, name), may);
 }
 
-fn grant(world: &mut World, rule: &copyrator::names::NamespacedName, may: bool) {
+fn grant(world: &mut World, rule: &copyrator::names::Declarer, may: bool) {
     let Some(facts) = world.rules().get(rule) else { return };
     let answer = may
         .then_some(())

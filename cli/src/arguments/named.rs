@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use crate::{
     api::WorkloadKind,
     model::World,
-    names::{Kind, NamespacedName},
+    names::{Declarer, Kind},
 };
 
 /// A kind that users can ask about.
@@ -45,10 +45,10 @@ pub struct NotNamed;
 
 impl Named {
     /// The rule or template of this name in a namespace; `None` for other objects.
-    pub(crate) fn declared_in(&self, namespace: &str) -> Option<NamespacedName> {
+    pub(crate) fn declared_in(&self, namespace: &str) -> Option<Declarer> {
         match self.sort {
-            Sort::Rule => Some(NamespacedName::new(namespace, self.name.as_str())),
-            Sort::Template => Some(NamespacedName::of_template(namespace, &self.name)),
+            Sort::Rule => Some(Declarer::rule(namespace, self.name.as_str())),
+            Sort::Template => Some(Declarer::template(namespace, self.name.as_str())),
             Sort::Object(_) | Sort::Workload(_) | Sort::Further => None,
         }
     }

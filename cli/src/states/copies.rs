@@ -3,7 +3,7 @@
 use crate::{
     explain::{CopyRow, CopyState},
     marks::write_time,
-    names::NamespacedName,
+    names::Declarer,
     plan::copy::{ProblemReason, let_go, places, served},
     survey::Survey,
     terminal::aligned,
@@ -25,9 +25,9 @@ pub fn standings(survey: &Survey, namespace: Option<&str>) -> Vec<CopyRow> {
 /// Notes about held copies and objects, with the two remedies.
 pub(crate) fn held(survey: &Survey, rows: &[CopyRow]) -> Vec<String> {
     let held = rows.iter().filter(|row| row.reason == ProblemReason::Held.into());
-    let of: Vec<&NamespacedName> = held.filter_map(|row| row.rule.as_ref()).collect();
-    let (templates, rules): (Vec<_>, Vec<_>) = of.into_iter().partition(|rule| rule.template().is_some());
-    let note = |(rules, what, (one, more)): (Vec<&NamespacedName>, &str, (&str, &str))| {
+    let of: Vec<&Declarer> = held.filter_map(|row| row.rule.as_ref()).collect();
+    let (templates, rules): (Vec<_>, Vec<_>) = of.into_iter().partition(|rule| rule.as_template().is_some());
+    let note = |(rules, what, (one, more)): (Vec<&Declarer>, &str, (&str, &str))| {
         let definition = survey.world.definition_of(rules.first()?)?;
         let are = match rules.len() {
             1 => format!("1 {one} is"),
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::{
         model::WriteFault,
-        names::{Kind, ObjectKey},
+        names::{Kind, NamespacedName, ObjectKey},
         plan::Reason,
     };
 
@@ -79,7 +79,7 @@ mod tests {
         CopyRow {
             state,
             slot: ObjectKey::new(Kind::Secret, namespace, "registry"),
-            rule: Some(NamespacedName::new("platform", "registry")),
+            rule: Some(Declarer::rule("platform", "registry")),
             source: Some(NamespacedName::new("platform", "registry")),
             instance: None,
             reason,

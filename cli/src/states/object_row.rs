@@ -12,7 +12,7 @@ use crate::{
         CopyratorTemplateStatus, ExistingViolation, Problem, WhileInUse, speaks_of,
     },
     explain::{CopyRow, RestartOutlook},
-    names::NamespacedName,
+    names::Declarer,
     plan::copy::rule_status,
     survey::Survey,
 };
@@ -22,7 +22,7 @@ use crate::{
 pub struct ObjectRow {
     /// The rule that the row is of, or that the source declares.
     #[serde(skip)]
-    rule: Option<NamespacedName>,
+    rule: Option<Declarer>,
     /// Whether its status is about an earlier spec, or absent.
     #[serde(skip)]
     is_behind: bool,
@@ -41,7 +41,7 @@ pub struct ObjectRow {
     copies: Option<Vec<CopyRow>>,
     /// The monitor that the row is of.
     #[serde(skip)]
-    monitor: Option<NamespacedName>,
+    monitor: Option<Declarer>,
     /// For a monitor: every workload, the worst first; absent where the caller may not read them one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
     workloads: Option<Vec<RestartOutlook>>,
@@ -89,7 +89,7 @@ impl ObjectRow {
 
     /// Whether the row is of a source whose annotations declare a rule.
     pub fn is_annotated(&self) -> bool {
-        self.rule.as_ref().is_some_and(|rule| rule.annotated().is_some())
+        self.rule.as_ref().is_some_and(|rule| rule.as_annotated().is_some())
     }
 
     /// A text that sorts the worst first.
@@ -130,7 +130,7 @@ pub fn sort(rows: &mut [ObjectRow]) {
 pub(super) fn of_rule(rule: Reported<CopyratorRuleStatus>) -> ObjectRow {
     let status = rule.status.clone().unwrap_or_default();
     let summary = format!("{} of {} copies", status.current, status.desired);
-    let name = NamespacedName::new(rule.namespace().unwrap_or_default(), rule.name_any());
+    let name = Declarer::rule(rule.namespace().unwrap_or_default(), rule.name_any());
     let row = of_status("CopyratorRule", &rule, summary, &status.conditions, status.problems);
     ObjectRow { rule: Some(name), ..row }
 }
@@ -139,7 +139,7 @@ pub(super) fn of_rule(rule: Reported<CopyratorRuleStatus>) -> ObjectRow {
 pub(super) fn of_template(template: Reported<CopyratorTemplateStatus>) -> ObjectRow {
     let status = template.status.clone().unwrap_or_default();
     let summary = format!("{} of {} objects", status.current, status.desired);
-    let name = NamespacedName::of_template(template.namespace().unwrap_or_default(), &template.name_any());
+    let name = Declarer::template(template.namespace().unwrap_or_default(), template.name_any());
     let row = of_status("CopyratorTemplate", &template, summary, &status.conditions, status.problems);
     ObjectRow { rule: Some(name), ..row }
 }
@@ -155,7 +155,7 @@ pub(super) fn of_monitor(monitor: Reported<ConfigMonitorStatus>) -> ObjectRow {
             summary = format!("{summary}, {count} {word}");
         }
     }
-    let name = NamespacedName::new(monitor.namespace().unwrap_or_default(), monitor.name_any());
+    let name = Declarer::monitor(monitor.namespace().unwrap_or_default(), monitor.name_any());
     let row = of_status("ConfigMonitor", &monitor, summary, &status.conditions, status.problems);
     ObjectRow { monitor: Some(name), ..row }
 }
@@ -174,10 +174,10 @@ pub(super) fn of_policy(policy: Reported<ConfigPolicyStatus>) -> ObjectRow {
 
 /// The rows of sources whose annotations declare these rules. A rule in annotations has no status, so this
 /// function computes the status.
-pub fn of_annotations(survey: &Survey, is_wanted: impl Fn(&NamespacedName) -> bool) -> Vec<ObjectRow> {
+pub fn of_annotations(survey: &Survey, is_wanted: impl Fn(&Declarer) -> bool) -> Vec<ObjectRow> {
     let wanted = survey.world.rules().keys().filter(|rule| is_wanted(rule));
-    let row = |rule: &NamespacedName| {
-        let source = rule.annotated()?;
+    let row = |rule: &Declarer| {
+        let source = rule.as_annotated()?;
         let status = rule_status(&survey.world, rule, survey.now)?;
         let ready = status.conditions.iter().find(|one| one.type_ == "Ready")?;
         Some(ObjectRow {
@@ -209,7 +209,7 @@ pub fn of_workloads(workloads: &[RestartOutlook]) -> Vec<ObjectRow> {
         is_behind: false,
         kind: row.of.kind(),
         namespace: row.of.namespace().to_owned(),
-        name: row.of.name().to_owned(),
+        name: row.of.name().to_string(),
         ready: if row.is_worrying() { "False".into() } else { "True".into() },
         reason: row.reason.as_str().to_owned(),
         summary: if row.by_annotation { "by annotation".into() } else { String::new() },

@@ -1,10 +1,12 @@
 //! The state and planned action of every workload, one row each, for `status` and `plan`.
 
+use std::sync::Arc;
+
 use crate::{
     api::WorkloadKind,
     explain::{RestartCourse, RestartOutlook, RestartReason, Restartable},
     marks::write_time,
-    names::{NamespacedName, WorkloadKey},
+    names::{Declarer, WorkloadKey},
     plan::restart::RestartState,
     survey::Survey,
     terminal::{aligned, side_by_side},
@@ -22,13 +24,13 @@ pub fn rows(survey: &Survey, namespace: Option<&str>) -> Option<Vec<RestartOutlo
     Some(rows)
 }
 
-fn order(row: &RestartOutlook) -> (u8, &str, &str, &str) {
+fn order(row: &RestartOutlook) -> (u8, &str, &str, Arc<str>) {
     (row.state.rank(), row.of.namespace(), row.of.kind(), row.of.name())
 }
 
 fn is_spread_from(outlook: &RestartOutlook, namespace: &str) -> bool {
     let rules = outlook.causes.iter().filter_map(|cause| cause.rule.as_ref());
-    rules.map(|rule| &*rule.namespace).any(|home| home == namespace)
+    rules.map(|rule| &**rule.namespace()).any(|home| home == namespace)
 }
 
 /// A table for people, with a line for each workload; current workloads only with `wide`.
@@ -44,7 +46,8 @@ pub fn table(rows: &[RestartOutlook], wide: bool) -> String {
         let (running, wanted) = side_by_side(row.running.as_deref(), row.wanted.as_deref());
         let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
         let annotation = row.by_annotation.then(|| "annotation".to_owned());
-        let by: Vec<String> = row.monitors.iter().map(|one| one.name.to_string()).chain(annotation).collect();
+        let by: Vec<String> =
+            row.monitors.iter().map(|one| one.named().name.to_string()).chain(annotation).collect();
         [
             row.state.to_string(),
             row.of.to_string(),
@@ -73,7 +76,7 @@ pub fn row_of(course: RestartCourse, state: RestartState, name: &str) -> Restart
         at: None,
         strategy: None,
         causes: Vec::new(),
-        monitors: vec![NamespacedName::new("shop", "web")],
+        monitors: vec![Declarer::monitor("shop", "web")],
         by_annotation: false,
         running: Some("k.0123456789ab.s".into()),
         wanted: Some("k.0123456789ab.s".into()),
@@ -89,7 +92,7 @@ mod tests {
         api::StrategyType,
         explain::RestartCause,
         model::WaitReason,
-        names::{Kind, ObjectKey},
+        names::{Kind, NamespacedName, ObjectKey},
         plan::restart::Wait,
     };
 
@@ -105,7 +108,7 @@ mod tests {
                 object: ObjectKey::new(Kind::Secret, "shop", "tls"),
                 changed_at: at,
                 copy_of: Some(NamespacedName::new("platform", "tls")),
-                rule: Some(NamespacedName::new("platform", "tls")),
+                rule: Some(Declarer::rule("platform", "tls")),
             }],
             ..row_of(RestartCourse::Restart, RestartState::Due, "web")
         };
@@ -117,7 +120,7 @@ mod tests {
              \"monitors\":[\"web\"],\"byAnnotation\":false,\"running\":\"{digest}\",\"wanted\":\"{digest}\"}}"
         );
         assert_eq!(serde_json::to_string(&full).unwrap(), expected);
-        let pods = Restartable::Pods(NamespacedName::new("shop", "web"));
+        let pods = Restartable::Pods(Declarer::monitor("shop", "web"));
         let few = RestartOutlook { of: pods, monitors: Vec::new(), running: None, wanted: None, ..full };
         let few =
             RestartOutlook { message: String::new(), at: None, strategy: None, causes: Vec::new(), ..few };

@@ -15,7 +15,7 @@ use crate::{
     api::speaks_of,
     authority::{Identity, TrustedWriters},
     model::{Authority, Refusal, RefusalReason, SpecVersion, World},
-    names::NamespacedName,
+    names::Declarer,
 };
 
 /// How many objects are checked at once.
@@ -46,7 +46,7 @@ pub(super) struct RightsCheck<'a> {
 pub(super) async fn settle_rules(
     world: &mut World,
     rights: &RightsCheck<'_>,
-) -> BTreeMap<NamespacedName, AnswerSource> {
+) -> BTreeMap<Declarer, AnswerSource> {
     let RightsCheck { authorizer, trusted, now } = *rights;
     let rules = world.rules().keys();
     let decided = rules.filter_map(|rule| Some((rule.clone(), about_rule(world, rule, trusted, now)?)));
@@ -72,7 +72,7 @@ pub(super) async fn settle_rules(
 pub(super) async fn settle_monitors(
     world: &mut World,
     rights: &RightsCheck<'_>,
-) -> BTreeMap<NamespacedName, AnswerSource> {
+) -> BTreeMap<Declarer, AnswerSource> {
     let RightsCheck { authorizer, trusted, now } = *rights;
     let monitors = world.monitors().keys();
     let decided =
@@ -93,16 +93,16 @@ pub(super) async fn settle_monitors(
     asked
 }
 
-type Answers = Vec<(NamespacedName, Result<(Authority, AnswerSource), AskError>)>;
+type Answers = Vec<(Declarer, Result<(Authority, AnswerSource), AskError>)>;
 
 /// Asks the necessary questions. Returns the objects whose answer was known, and the new answers.
 async fn settle(
-    decided: Vec<(NamespacedName, Decided)>,
+    decided: Vec<(Declarer, Decided)>,
     authorizer: &dyn Authorizer,
     now: Timestamp,
-) -> (BTreeMap<NamespacedName, AnswerSource>, Answers) {
+) -> (BTreeMap<Declarer, AnswerSource>, Answers) {
     let (mut asked, mut answers) = (BTreeMap::new(), Answers::new());
-    let mut inquiries: Vec<(NamespacedName, Inquiry)> = Vec::new();
+    let mut inquiries: Vec<(Declarer, Inquiry)> = Vec::new();
     for (of, decided) in decided {
         match decided {
             Decided::Known => drop(asked.insert(of, AnswerSource::Answered)),
@@ -122,7 +122,7 @@ async fn settle(
 
 /// An object whose rights could not be checked.
 struct Unasked<'a> {
-    of: &'a NamespacedName,
+    of: &'a Declarer,
     version: SpecVersion<'a>,
     account: Option<&'a str>,
     annotations: &'a BTreeMap<String, String>,
@@ -134,7 +134,7 @@ impl Unasked<'_> {
     /// is allowed.
     fn assumed(self, trusted: &TrustedWriters, why: String, now: Timestamp) -> (Authority, AnswerSource) {
         let Self { of, version: SpecVersion { uid, generation }, account, annotations, conditions } = self;
-        let identity = Identity::of_stored(&of.namespace, account, annotations, trusted);
+        let identity = Identity::of_stored(of.namespace(), account, annotations, trusted);
         let authority = |answer| Authority {
             uid: uid.into(),
             generation,

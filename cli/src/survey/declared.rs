@@ -25,7 +25,7 @@ use crate::{
     intake::{AsWritten, watched::Watched as _},
     marks::{AUTHOR, AUTHOR_GROUPS},
     model::{Declared, Unseen, World},
-    names::NamespacedName,
+    names::{Declarer, NamespacedName},
     plan::Reason,
 };
 
@@ -53,11 +53,13 @@ impl OurKind {
         }
     }
 
-    /// The name of the object in the world, in which a template has a name among rules.
-    pub(crate) fn in_world(self, name: &NamespacedName) -> NamespacedName {
+    /// The rule, template or monitor of this name; `None` for a policy.
+    pub(crate) fn declarer(self, name: &NamespacedName) -> Option<Declarer> {
         match self {
-            Self::Template => NamespacedName::of_template(name.namespace.clone(), &name.name),
-            Self::Rule | Self::Monitor | Self::Policy => name.clone(),
+            Self::Rule => Some(Declarer::Rule(name.clone())),
+            Self::Template => Some(Declarer::Template(name.clone())),
+            Self::Monitor => Some(Declarer::Monitor(name.clone())),
+            Self::Policy => None,
         }
     }
 
@@ -180,11 +182,13 @@ pub(super) async fn take_in(
         Parties { trusted: trusted.clone(), template_kinds, system_namespaces, ..Parties::default() };
     for mut file in files {
         let known = match file.kind {
-            OurKind::Rule => world.rules().get(&file.name).map(ExistingObject::of),
+            OurKind::Rule => world.rules().get(&Declarer::Rule(file.name.clone())).map(ExistingObject::of),
             OurKind::Template => {
-                world.templates().get(&file.kind.in_world(&file.name)).map(ExistingObject::of)
+                world.templates().get(&Declarer::Template(file.name.clone())).map(ExistingObject::of)
             }
-            OurKind::Monitor => world.monitors().get(&file.name).map(ExistingObject::of),
+            OurKind::Monitor => {
+                world.monitors().get(&Declarer::Monitor(file.name.clone())).map(ExistingObject::of)
+            }
             OurKind::Policy => world.policies().get(&*file.name.name).map(ExistingObject::of),
         };
         let known = known.as_ref();

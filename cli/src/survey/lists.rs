@@ -303,7 +303,9 @@ impl Reader<'_> {
 /// Whether copies of deleted rules exist.
 fn has_orphans(world: &World) -> bool {
     let marks = world.copies().filter_map(|copy| world.object(copy)?.marks.as_deref());
-    marks.map(|marks| &marks.rule).any(|rule| rule.annotated().is_none() && world.declaration(rule).is_none())
+    marks
+        .map(|marks| &marks.rule)
+        .any(|rule| rule.as_annotated().is_none() && world.declaration(rule).is_none())
 }
 
 /// A note on copies of deleted rules, if any exist, for a caller who may not read definitions.

@@ -40,7 +40,7 @@ use crate::{
     explain::{Around, CopyRow, CopyState, RestartOutlook, carry_out, copy_rows, records},
     installed::{Installed, Kinds, ReadScope, settings},
     model::{RuleFacts, Unseen, World},
-    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, Kind, ObjectKey, WorkloadKey},
     plan::{
         Need, Reason,
         copy::{SlotPlan, unreadable_said},
@@ -55,14 +55,14 @@ pub struct Survey {
     /// The planned action on each copy.
     pub outlooks: Vec<CopyRow>,
     /// Where the answer about each rule's rights comes from.
-    pub asked: BTreeMap<NamespacedName, AnswerSource>,
+    pub asked: BTreeMap<Declarer, AnswerSource>,
     /// Rules that cannot be planned, since the caller may not read what they copy.
-    pub blind: BTreeSet<NamespacedName>,
+    pub blind: BTreeSet<Declarer>,
     /// The planned action on every workload that a monitor or annotation is about, the worst first; `None` if
     /// the caller may not read workloads.
     pub restarts: Option<Vec<RestartOutlook>>,
     /// Where the answer about each monitor's rights comes from.
-    pub asked_of_monitors: BTreeMap<NamespacedName, AnswerSource>,
+    pub asked_of_monitors: BTreeMap<Declarer, AnswerSource>,
     /// Rules, templates, monitors and policies of files that would be accepted.
     pub from_files: Vec<FromFile>,
     /// Rules, templates, monitors and policies of files that would be refused.
@@ -307,12 +307,12 @@ impl Survey {
     }
 
     /// Whether to show a rule.
-    pub(super) fn selects_rule(&self, rule: &NamespacedName) -> bool {
+    pub(super) fn selects_rule(&self, rule: &Declarer) -> bool {
         self.selected.as_ref().is_none_or(|selected| selected.has_rule(&self.world, rule))
     }
 
     /// Whether to show a monitor.
-    pub(super) fn selects_monitor(&self, monitor: &NamespacedName) -> bool {
+    pub(super) fn selects_monitor(&self, monitor: &Declarer) -> bool {
         self.selected.as_ref().is_none_or(|selected| selected.has_monitor(monitor))
     }
 
@@ -335,7 +335,7 @@ impl Survey {
 }
 
 /// The rules that copy from or to a kind that the caller may not read.
-fn blind_rules(world: &World, unseen: &BTreeSet<Kind>) -> BTreeSet<NamespacedName> {
+fn blind_rules(world: &World, unseen: &BTreeSet<Kind>) -> BTreeSet<Declarer> {
     let is_blind = |facts: &RuleFacts| {
         facts
             .compiled

@@ -15,7 +15,7 @@ use crate::{
     installed::ReadScope,
     intake::AsWritten,
     model::{World, WriteFault},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
     plan::{
         Need,
         copy::{Acted, CopyAction, CopyWrite, Guards, SlotPlan, plan_slot, settle_slot},
@@ -163,6 +163,7 @@ async fn refusal(
 
 /// Whether a copy is in this namespace or belongs to a rule of the namespace; always true without a
 /// namespace.
-pub(super) fn concerns(namespace: Option<&str>, slot: &ObjectKey, rule: Option<&NamespacedName>) -> bool {
-    namespace.is_none_or(|name| *slot.namespace == *name || rule.is_some_and(|rule| *rule.namespace == *name))
+pub(super) fn concerns(namespace: Option<&str>, slot: &ObjectKey, rule: Option<&Declarer>) -> bool {
+    namespace
+        .is_none_or(|name| *slot.namespace == *name || rule.is_some_and(|rule| **rule.namespace() == *name))
 }

@@ -12,7 +12,7 @@ use crate::{
         foresee_workload, pods_outlook, workload_outlook,
     },
     model::{WaitReason, World},
-    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, Kind, ObjectKey, WorkloadKey},
     plan::{
         Key, Need, everything,
         restart::{Inputs, SelectedPodsPlan, Wait, WorkloadPlan},
@@ -106,10 +106,10 @@ pub(super) async fn copy_rows(
     unread: &mut BTreeMap<Need, String>,
     now: Timestamp,
 ) -> Result<Vec<RestartOutlook>, SurveyError> {
-    let is_shown = |monitor: &NamespacedName| namespace.is_none_or(|here| *monitor.namespace == *here);
-    let monitors: Vec<NamespacedName> = world.monitors().keys().filter(|it| is_shown(it)).cloned().collect();
+    let is_shown = |monitor: &Declarer| namespace.is_none_or(|here| **monitor.namespace() == *here);
+    let monitors: Vec<Declarer> = world.monitors().keys().filter(|it| is_shown(it)).cloned().collect();
     let mut workloads: BTreeMap<&WorkloadKey, Foreseen<WorkloadPlan>> = BTreeMap::new();
-    let mut pods: BTreeMap<&NamespacedName, Foreseen<SelectedPodsPlan>> = BTreeMap::new();
+    let mut pods: BTreeMap<&Declarer, Foreseen<SelectedPodsPlan>> = BTreeMap::new();
     for _ in 0..ROUNDS {
         let mut lacking = BTreeSet::new();
         for key in keys {

@@ -16,7 +16,7 @@ use crate::{
     decoded::Decoded,
     installed::ReadScope,
     model::World,
-    names::NamespacedName,
+    names::{Declarer, NamespacedName},
     terminal::Exit,
     validate::Selector,
 };
@@ -24,8 +24,8 @@ use crate::{
 /// The rules and monitors with the selected labels.
 #[derive(Debug)]
 pub(crate) struct Selected {
-    rules: BTreeSet<NamespacedName>,
-    monitors: BTreeSet<NamespacedName>,
+    rules: BTreeSet<Declarer>,
+    monitors: BTreeSet<Declarer>,
     selector: Selector,
 }
 
@@ -65,21 +65,21 @@ impl Selected {
                 labelled::<CopyratorRule>(client, scope, &labels, "copyratorrules.copyrator.dev"),
                 labelled::<ConfigMonitor>(client, scope, &labels, "configmonitors.copyrator.dev"),
             );
-            rules.extend(of_rules?);
-            monitors.extend(of_monitors?);
+            rules.extend(of_rules?.into_iter().map(Declarer::Rule));
+            monitors.extend(of_monitors?.into_iter().map(Declarer::Monitor));
         }
         Ok(Self { rules, monitors, selector: labels.selector })
     }
 
     /// Whether a rule has the labels; for an annotated source, its own labels are compared.
-    pub(crate) fn has_rule(&self, world: &World, rule: &NamespacedName) -> bool {
-        let Some(source) = rule.annotated() else { return self.rules.contains(rule) };
-        let facts = world.object(&source);
+    pub(crate) fn has_rule(&self, world: &World, rule: &Declarer) -> bool {
+        let Some(source) = rule.as_annotated() else { return self.rules.contains(rule) };
+        let facts = world.object(source);
         facts.is_some_and(|facts| facts.labels.are_selected_by(&self.selector))
     }
 
     /// Whether a monitor has the labels.
-    pub(crate) fn has_monitor(&self, monitor: &NamespacedName) -> bool {
+    pub(crate) fn has_monitor(&self, monitor: &Declarer) -> bool {
         self.monitors.contains(monitor)
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     explain::{RestartReason, Restartable},
     marks::KEY_SECRET,
     model::World,
-    names::{NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, NamespacedName, ObjectKey, WorkloadKey},
     plan::{
         copy::{CopyAction, SlotPlan},
         restart::{InputDigest, Inputs},
@@ -138,7 +138,7 @@ pub(super) fn believe_records(world: &mut World, keys: &BTreeSet<WorkloadKey>) -
             world.edit_workload(workload, |facts| facts.restarts.applied = record);
         }
     }
-    let monitors: Vec<NamespacedName> = world.monitors().keys().cloned().collect();
+    let monitors: Vec<Declarer> = world.monitors().keys().cloned().collect();
     for monitor in monitors {
         let Some(facts) = world.monitors().get(&monitor) else { continue };
         let (Some(status), Ok(compiled)) = (&facts.status, &facts.compiled) else { continue };

@@ -8,7 +8,7 @@ use crate::{
     api::Problem,
     installed::ReadScope,
     model::World,
-    names::{Kind, NamespacedName},
+    names::{Declarer, Kind},
     validate::{CompiledRule, SpecFault},
 };
 
@@ -27,7 +27,7 @@ pub(super) fn leave_out(world: &mut World, files: &mut Vec<FromFile>, namespace:
         problems.iter().all(|problem| SpecFault::of(problem) == Some(SpecFault::KindNotGranted))
     };
     let rules = world.rules().iter().filter(|(_, facts)| facts.compiled.as_ref().is_err_and(is_untold));
-    let rules: Vec<NamespacedName> = rules.map(|(rule, _)| rule.clone()).collect();
+    let rules: Vec<Declarer> = rules.map(|(rule, _)| rule.clone()).collect();
     rules.iter().for_each(|rule| world.forget_rule(rule));
     let granted = &world.settings().template_kinds;
     let of_files = files.extract_if(.., |file| {
@@ -114,8 +114,8 @@ mod tests {
     #[tokio::test]
     async fn rules_of_kinds_that_may_be_granted_are_left_out() {
         let survey = told(&[]).await;
-        let rules: Vec<&str> = survey.world.rules().keys().map(|rule| &*rule.name).collect();
-        assert_eq!(rules, ["wrong"]);
+        let rules: Vec<String> = survey.world.rules().keys().map(ToString::to_string).collect();
+        assert_eq!(rules, ["shop/wrong"]);
         assert!(survey.declined.is_empty() && survey.from_files.is_empty());
         let is_said = |note: &String| note.contains("of rules shop/issuers, shop/another (f.yaml:1) nothing");
         assert!(survey.notes.iter().any(is_said), "{:?}", survey.notes);

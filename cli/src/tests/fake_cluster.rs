@@ -16,7 +16,7 @@ use crate::{
     explain::{Around, CopyRow, RestartOutlook, carry_out, copy_rows, foresee_workload, workload_outlook},
     intake::{AsWritten, object::Slim, watched::Watched as _, workload::Workload},
     model::{Authority, Refusal, RefusalReason, Store, World},
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, NamespacedName, ObjectKey},
     plan::{
         Key,
         copy::{SlotPlan, plan_slot},
@@ -126,16 +126,16 @@ fn put(world: &mut World, mut object: Value) {
         "Deployment" => serde_json::from_value::<Workload<Deployment>>(object).unwrap().put(world, now()),
         "CopyratorRule" => {
             let rule = serde_json::from_value::<AsWritten<CopyratorRule>>(object).unwrap();
-            let changed = rule.put(world, now());
-            let uid = world.rules()[&named].uid.clone();
-            world.set_rule_authority(&named, authority(uid));
+            let (changed, rule) = (rule.put(world, now()), Declarer::Rule(named));
+            let uid = world.rules()[&rule].uid.clone();
+            world.set_rule_authority(&rule, authority(uid));
             changed
         }
         "ConfigMonitor" => {
             let monitor = serde_json::from_value::<AsWritten<ConfigMonitor>>(object).unwrap();
-            let changed = monitor.put(world, now());
-            let uid = world.monitors()[&named].uid.clone();
-            world.set_monitor_authority(&named, authority(uid));
+            let (changed, monitor) = (monitor.put(world, now()), Declarer::Monitor(named));
+            let uid = world.monitors()[&monitor].uid.clone();
+            world.set_monitor_authority(&monitor, authority(uid));
             changed
         }
         other => panic!("no {other} here"),

@@ -31,7 +31,7 @@ use crate::{
         rule_questions_within, template_questions,
     },
     model::{Authority, Declaration, Declared, Refusal, RefusalReason, TemplateFacts, World},
-    names::NamespacedName,
+    names::Declarer,
     plan::{
         copy::{
             inert::unseen_source,
@@ -60,7 +60,7 @@ const REFUSED_AT_MOST: SignedDuration = SignedDuration::from_mins(5);
 
 /// The known facts about an object before the API server is asked.
 pub(super) struct Asking<'a> {
-    pub(super) of: &'a NamespacedName,
+    pub(super) of: &'a Declarer,
     pub(super) uid: &'a str,
     pub(super) generation: i64,
     pub(super) annotations: &'a BTreeMap<String, String>,
@@ -87,7 +87,7 @@ pub enum Decided {
 /// Questions to ask on behalf of one object.
 #[derive(Debug)]
 pub struct Inquiry {
-    of: NamespacedName,
+    of: Declarer,
     uid: Box<str>,
     generation: i64,
     identity: Identity,
@@ -121,7 +121,7 @@ impl Inquiry {
 
 impl<'a> Asking<'a> {
     pub(super) fn of<S, C, T>(
-        of: &'a NamespacedName,
+        of: &'a Declarer,
         facts: &'a Declared<S, C, T>,
         account: Option<&'a str>,
         granted: bool,
@@ -139,7 +139,7 @@ impl<'a> Asking<'a> {
         declared: impl FnOnce(&Subject) -> Vec<Question>,
         now: Timestamp,
     ) -> Decided {
-        let identity = match Identity::of_stored(&self.of.namespace, self.account, self.annotations, trusted)
+        let identity = match Identity::of_stored(self.of.namespace(), self.account, self.annotations, trusted)
         {
             Ok(identity) => identity,
             Err(required) => return self.nobody(required.to_string(), now),
@@ -161,7 +161,7 @@ impl<'a> Asking<'a> {
         }
         if let Some(account) = self.account.filter(|_| !granted) {
             match author(self.annotations) {
-                Ok(writer) => questions.insert(0, impersonation(&self.of.namespace, account, &writer)),
+                Ok(writer) => questions.insert(0, impersonation(self.of.namespace(), account, &writer)),
                 Err(required) => return self.nobody(required.to_string(), now),
             }
         }
@@ -187,7 +187,7 @@ impl<'a> Asking<'a> {
     /// Returns a refusal: without the admission policies, any user could forge the stamp. In a process
     /// without hooks, any user could forge even the stamps of rules.
     pub(super) fn unguarded(&self, world: &World, now: Timestamp) -> Decided {
-        if world.namespace_scope().is_some() && self.of.annotated().is_none() {
+        if world.namespace_scope().is_some() && self.of.as_annotated().is_none() {
             let message = "the admission policy copyrator-author-honest is not in force, so anybody could have written who \
                            wrote this spec: have an administrator apply what `copyrator crds` prints, then write the \
                            spec again";
@@ -215,7 +215,7 @@ impl<'a> Asking<'a> {
 /// that Copyrator cannot see, or while it is unknown whether the author's stamp can be trusted.
 pub fn about_rule(
     world: &World,
-    rule: &NamespacedName,
+    rule: &Declarer,
     trusted: &TrustedWriters,
     now: Timestamp,
 ) -> Option<Decided> {
@@ -236,7 +236,7 @@ pub fn about_rule(
     // deleted namespace.
     let is_there = |place: &str| place.is_empty() || world.namespaces().contains_key(place);
     let is_standing = |question: &Question| {
-        is_there(&question.namespace) && (account.is_some() || question.reads_elsewhere(&rule.namespace))
+        is_there(&question.namespace) && (account.is_some() || question.reads_elsewhere(rule.namespace()))
     };
     let standing = can_be_withdrawn(world, rule, Declaration::Rule(facts))
         .then_some(&is_standing as &dyn Fn(&Question) -> bool);
@@ -246,7 +246,7 @@ pub fn about_rule(
     }
     let within = within(world, rule, compiled);
     let declared = |subject: &_| {
-        rule_questions_within(&rule.namespace, &facts.spec, compiled.kind, subject, within.as_ref())
+        rule_questions_within(rule.namespace(), &facts.spec, compiled.kind, subject, within.as_ref())
     };
     Some(match asking.decide(trusted, declared, now) {
         // If one question cannot cover all namespaces, the limit grows with the namespaces that Copyrator may
@@ -261,35 +261,35 @@ pub fn about_rule(
 
 /// Whether rights of a rule or template can be withdrawn: all rights of a ServiceAccount, and an author's
 /// rights to read in namespaces other than the rule's or template's own.
-pub fn can_be_withdrawn(world: &World, of: &NamespacedName, declared: Declaration<'_>) -> bool {
+pub fn can_be_withdrawn(world: &World, of: &Declarer, declared: Declaration<'_>) -> bool {
     declared.account().is_some()
         || match declared {
             Declaration::Rule(facts) => {
-                facts.spec.source.namespaces.iter().any(|name| **name != *of.namespace)
+                facts.spec.source.namespaces.iter().any(|name| **name != **of.namespace())
             }
             Declaration::Template(facts) => {
                 let compiled = facts.compiled.as_deref().ok();
                 let questions = questions_of(world, of, facts, compiled, &Subject::default());
-                questions.iter().any(|question| question.reads_elsewhere(&of.namespace))
+                questions.iter().any(|question| question.reads_elsewhere(of.namespace()))
             }
         }
 }
 
 fn questions_of(
     world: &World,
-    template: &NamespacedName,
+    template: &Declarer,
     facts: &TemplateFacts,
     compiled: Option<&CompiledTemplate>,
     subject: &Subject,
 ) -> Vec<Question> {
     let granted = &world.settings().template_kinds;
-    template_questions(&template.namespace, &facts.spec, compiled, subject, granted)
+    template_questions(template.namespace(), &facts.spec, compiled, subject, granted)
 }
 
 /// Like [`about_rule`], for a template.
 pub fn about_template(
     world: &World,
-    template: &NamespacedName,
+    template: &Declarer,
     trusted: &TrustedWriters,
     now: Timestamp,
 ) -> Option<Decided> {
@@ -308,7 +308,7 @@ pub fn about_template(
         question.namespace.is_empty() || world.namespaces().contains_key(question.namespace.as_str())
     };
     let is_standing = |question: &Question| {
-        is_there(question) && (account.is_some() || question.reads_elsewhere(&template.namespace))
+        is_there(question) && (account.is_some() || question.reads_elsewhere(template.namespace()))
     };
     let standing = can_be_withdrawn(world, template, Declaration::Template(facts))
         .then_some(&is_standing as &dyn Fn(&Question) -> bool);
@@ -319,14 +319,14 @@ pub fn about_template(
 
 /// Whether only admission policies protect a stamp from forgery. With hooks, rules and monitors cannot be
 /// written before their policies exist.
-fn stamp_must_be_guarded(world: &World, of: &NamespacedName) -> bool {
-    of.annotated().is_some() || world.namespace_scope().is_some()
+fn stamp_must_be_guarded(world: &World, of: &Declarer) -> bool {
+    of.as_annotated().is_some() || world.namespace_scope().is_some()
 }
 
 /// Like [`about_rule`], for a monitor.
 pub fn about_monitor(
     world: &World,
-    monitor: &NamespacedName,
+    monitor: &Declarer,
     trusted: &TrustedWriters,
     now: Timestamp,
 ) -> Option<Decided> {
@@ -340,7 +340,7 @@ pub fn about_monitor(
     if stamp_must_be_guarded(world, monitor) && !asking.is_granted() && !world.stamps_guarded()? {
         return Some(asking.unguarded(world, now));
     }
-    let declared = |subject: &_| monitor_questions(&monitor.namespace, &facts.spec, subject);
+    let declared = |subject: &_| monitor_questions(monitor.namespace(), &facts.spec, subject);
     Some(asking.decide(trusted, declared, now))
 }
 
@@ -390,7 +390,7 @@ mod tests {
             annotations.insert(AUTHOR_GROUPS.to_owned(), "[]".to_owned());
         }
         let asking = Asking {
-            of: &NamespacedName::new("shop", "web"),
+            of: &Declarer::rule("shop", "web"),
             uid: "u",
             generation: 2,
             annotations: &annotations,

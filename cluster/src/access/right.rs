@@ -10,7 +10,7 @@ use crate::{
     access::{AskError, Authorizer},
     authority::{Identity, Question, TrustedWriters, refusal, right_question},
     model::{EVERYWHERE, Right, RightAnswer, SpecVersion, World},
-    names::NamespacedName,
+    names::Declarer,
     plan::{copy::AGAIN, is_younger},
 };
 
@@ -21,7 +21,7 @@ const LONGEST: usize = 1 << 10;
 
 /// The questions about one right of a rule's identity.
 pub struct RightInquiry {
-    rule: NamespacedName,
+    rule: Declarer,
     uid: Box<str>,
     generation: i64,
     right: Right,
@@ -35,7 +35,7 @@ impl RightInquiry {
     /// Returns the inquiry; `None` if the rule is gone.
     pub fn new(
         world: &World,
-        rule: &NamespacedName,
+        rule: &Declarer,
         right: &Right,
         namespace: &Arc<str>,
         trusted: &TrustedWriters,
@@ -51,7 +51,7 @@ impl RightInquiry {
             places.map(|place| right_question(&identity.subject(), right, place)).collect()
         };
         let identity =
-            Identity::of_stored(&rule.namespace, declared.account(), declared.annotations(), trusted);
+            Identity::of_stored(rule.namespace(), declared.account(), declared.annotations(), trusted);
         Some(Self {
             rule: rule.clone(),
             uid: uid.into(),
@@ -82,7 +82,7 @@ impl RightInquiry {
         for question in questions {
             let answer = match authorizer.allowed(question).await? {
                 true => Ok(()),
-                false => Err(refusal(&[question], &self.rule, LONGEST)),
+                false => Err(refusal(&[question], &self.rule.named(), LONGEST)),
             };
             let is_yes = answer.is_ok();
             answers.push((question.namespace.as_str().into(), RightAnswer { answer, asked: now }));

@@ -9,7 +9,7 @@ use super::{AskError, Authorizer};
 use crate::{
     authority::{Identity, Question, Subject, refusal, too_many},
     model::{Authority, Refusal, RefusalReason},
-    names::NamespacedName,
+    names::Declarer,
 };
 
 /// Maximum number of concurrent questions.
@@ -36,7 +36,7 @@ pub enum Answers<'q> {
 /// Returns an error if a question has no answer. Earlier answers stay valid until they expire.
 pub async fn settle(
     authorizer: &dyn Authorizer,
-    of: &NamespacedName,
+    of: &Declarer,
     version: (&str, i64),
     identity: &Identity,
     questions: &[Question],
@@ -45,9 +45,10 @@ pub async fn settle(
 ) -> Result<Authority, AskError> {
     let answer = match refused(authorizer, questions, most).await? {
         Answers::Refused(none) if none.is_empty() => Ok(()),
-        Answers::Refused(missing) => {
-            Err(Refusal { reason: RefusalReason::Forbidden, message: refusal(&missing, of, LONGEST) })
-        }
+        Answers::Refused(missing) => Err(Refusal {
+            reason: RefusalReason::Forbidden,
+            message: refusal(&missing, &of.named(), LONGEST),
+        }),
         Answers::TooMany(number) => {
             Err(Refusal { reason: RefusalReason::TooManyQuestions, message: too_many(number, most) })
         }

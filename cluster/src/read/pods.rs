@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer};
 use crate::{
     api::WorkloadKind,
     model::{PodFacts, PodsSeen, WorkloadFacts},
-    names::{NamespacedName, WorkloadKey},
+    names::{Declarer, WorkloadKey},
 };
 
 /// How long one page may take.
@@ -72,12 +72,12 @@ pub async fn of_workload(
 /// The API server gave no list.
 pub async fn of_selector(
     client: &Client,
-    monitor: &NamespacedName,
+    monitor: &Declarer,
     selector: &LabelSelector,
     now: Timestamp,
 ) -> Result<PodsSeen, PodsError> {
     let selector: Selector = selector.clone().try_into()?;
-    let listed = list(client, &monitor.namespace, &selector.to_string()).await?;
+    let listed = list(client, monitor.namespace(), &selector.to_string()).await?;
     let mut pods: Vec<PodFacts> = listed.into_iter().map(|pod| pod.facts).collect();
     pods.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(PodsSeen { at: now, resource_version: None, pods })

@@ -5,7 +5,7 @@ use kube::Client;
 use super::{existing::Existing, inputs::Inputs};
 use crate::{
     model::{TemplateFacts, World},
-    names::{InstanceName, NamespacedName},
+    names::{Declarer, InstanceName},
     plan::copy::templates::instances,
     read::made::ReadError,
 };
@@ -33,8 +33,8 @@ pub async fn render_everything(client: &Client, world: &mut World) -> Vec<ReadEr
 }
 
 /// Returns every template with each namespace or object that it selects.
-fn all(world: &World) -> Vec<(NamespacedName, InstanceName)> {
-    let of_template = |(template, facts): (&NamespacedName, &TemplateFacts)| {
+fn all(world: &World) -> Vec<(Declarer, InstanceName)> {
+    let of_template = |(template, facts): (&Declarer, &TemplateFacts)| {
         let compiled = facts.compiled.as_ref().ok()?;
         let selected = instances(world, template, compiled);
         Some(selected.map(|instance| (template.clone(), instance)).collect::<Vec<_>>())

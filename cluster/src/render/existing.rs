@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     dry_run::outcome::{brief, lacking},
     model::World,
-    names::{InstanceName, NamespacedName, ObjectKey},
+    names::{Declarer, InstanceName, ObjectKey},
     plan::copy::templates::made,
     read::made::{ReadError, object, pods},
 };
@@ -38,7 +38,7 @@ impl Existing {
     pub fn of(
         &mut self,
         world: &World,
-        template: &NamespacedName,
+        template: &Declarer,
         instance: &InstanceName,
         lacking: Lacking,
     ) -> Vec<(ObjectKey, String, bool)> {

@@ -12,7 +12,7 @@ use crate::{
         Body, InstanceFacts, NamespaceFacts, ReadInstance, RenderedFault, RenderedObject, RenderedSet,
         StatusFault, StatusFaultKind, World, hash_of,
     },
-    names::{InstanceName, Kind, NamespacedName, ObjectKey},
+    names::{Declarer, InstanceName, Kind, ObjectKey},
     plan::copy::{inert::inert_template, templates::selects},
     read::content::decode,
     validate::{CompiledObject, CompiledTemplate, Instance, RenderBudget, Rendering, declared_kind},
@@ -38,7 +38,7 @@ pub struct Inputs {
 impl Inputs {
     /// Returns the inputs; `None` if the template declares no objects for the instance, or may not declare
     /// any.
-    pub fn of(world: &World, template: &NamespacedName, instance: &InstanceName) -> Option<Self> {
+    pub fn of(world: &World, template: &Declarer, instance: &InstanceName) -> Option<Self> {
         let declared = world.templates().get(template)?;
         let compiled = declared.compiled.as_ref().ok()?;
         if inert_template(world, template, declared).is_some()

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     explain::{Course, Restartable},
     marks::write_time,
-    names::NamespacedName,
+    names::Declarer,
     problem::Problem,
     rest::{self, Call},
 };
@@ -149,25 +149,23 @@ fn used_by(frame: &Frame, user: &User) -> Markup {
             (shape.with(word)) " "
             @match &user.of {
                 Restartable::Pods(monitor) => { "the pods of ConfigMonitor " (monitor) }
-                of => { a href=(frame.object(of.kind(), of.namespace(), of.name())) { (of) } }
+                of => { a href=(frame.object(of.kind(), of.namespace(), &of.name())) { (of) } }
             }
             @if let Some(reason) = user.reason.as_ref().filter(|_| !user.restarts) { p { (said(reason.as_str(), &user.message)) } }
         }
     }
 }
 
-/// A link to a rule or template, by its name among rules.
+/// A link to a rule or template, by its text form.
 fn rule_link(frame: &Frame, rule: &str) -> Markup {
-    let Some(name) = NamespacedName::parse(rule) else { return html! { (rule) } };
-    let (kind, plain) = match name.template() {
-        Some(plain) => ("copyratortemplate", plain),
-        None => ("copyratorrule", &*name.name),
-    };
-    html! {
+    let Some(name) = Declarer::parse(rule) else { return html! { (rule) } };
+    let (kind, object) = match &name {
+        Declarer::Template(object) => ("copyratortemplate", object),
+        Declarer::Rule(object) | Declarer::Monitor(object) => ("copyratorrule", object),
         // A rule that an annotation declares has no object, and so no page.
-        @if name.annotated().is_some() { (name.said()) }
-        @else { a href=(frame.object(kind, &name.namespace, plain)) { (name.said()) } }
-    }
+        Declarer::Annotated(_) => return html! { (name.said()) },
+    };
+    html! { a href=(frame.object(kind, &object.namespace, &object.name)) { (name.said()) } }
 }
 
 /// A link to a source that is written as `Kind namespace/name`; any other text unchanged.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     explain::{CopyRow, CopyState, RestartOutlook, Restartable},
-    names::NamespacedName,
+    names::Declarer,
     plan::restart::Concern,
     problem::Problem,
     rest::{copy_rows, restart_lines},
@@ -48,7 +48,7 @@ fn facts(requested: &RequestedSurveys, copies: Vec<CopyRow>, workloads: Vec<Rest
     let (mut rules, mut monitors, mut namespaces) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for ScopedSurvey { namespace, survey, .. } in &requested.surveys {
         let world = &survey.world;
-        let is_here = |name: &&NamespacedName| namespace.as_ref().is_none_or(|own| *own == name.namespace);
+        let is_here = |name: &&Declarer| namespace.as_ref().is_none_or(|own| own == name.namespace());
         let declared = world.rules().keys().chain(world.templates().keys());
         rules.extend(declared.filter(is_here).map(ToString::to_string));
         monitors.extend(world.monitors().keys().filter(is_here).map(ToString::to_string));
@@ -164,8 +164,8 @@ fn of_copy_row(frame: &Frame, line: &CopyRow) -> Thing {
 fn of_workload(frame: &Frame, row: &RestartOutlook) -> Thing {
     let of = &row.of;
     let href = match of {
-        Restartable::Pods(monitor) => frame.link("/restarts", &[("namespace", &*monitor.namespace)]),
-        Restartable::Workload(_) => frame.object(of.kind(), of.namespace(), of.name()),
+        Restartable::Pods(monitor) => frame.link("/restarts", &[("namespace", &**monitor.namespace())]),
+        Restartable::Workload(_) => frame.object(of.kind(), of.namespace(), &of.name()),
     };
     Thing {
         shape: of_restart(&row.state),

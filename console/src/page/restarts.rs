@@ -60,7 +60,8 @@ pub(super) fn render(frame: &Frame, page: &Page<RestartOutlook>) -> Markup {
 fn line(frame: &Frame, row: &RestartOutlook) -> Markup {
     let (running, wanted) = side_by_side(row.running.as_deref(), row.wanted.as_deref());
     let annotation = row.by_annotation.then(|| "annotation".to_owned());
-    let by: Vec<String> = row.monitors.iter().map(|one| one.name.to_string()).chain(annotation).collect();
+    let by: Vec<String> =
+        row.monitors.iter().map(|one| one.named().name.to_string()).chain(annotation).collect();
     html! {
         tr {
             td data-label="State" { (state::restart(row)) }
@@ -78,7 +79,7 @@ pub(super) fn workload(frame: &Frame, of: &Restartable) -> Markup {
     html! {
         @match of {
             Restartable::Pods(_) => { (of) }
-            Restartable::Workload(_) => { a href=(frame.object(of.kind(), of.namespace(), of.name())) { (of) } }
+            Restartable::Workload(_) => { a href=(frame.object(of.kind(), of.namespace(), &of.name())) { (of) } }
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     asked::Asked,
     explain::{CopyRow, CopyState, RestartCourse, RestartOutlook},
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, NamespacedName, ObjectKey},
     paged::page,
     plan::{Reason, restart::RestartState},
 };
@@ -21,7 +21,7 @@ fn line(namespace: &str, rule: &str, state: CopyState, message: &str) -> CopyRow
     CopyRow {
         state,
         slot: ObjectKey::new(Kind::Secret, namespace, rule),
-        rule: Some(NamespacedName::new("platform", rule)),
+        rule: Some(Declarer::rule("platform", rule)),
         source: Some(NamespacedName::new("platform", rule)),
         instance: None,
         reason: Reason::Missing,

@@ -14,7 +14,7 @@ use super::Call;
 use crate::{
     api::ExistingViolation,
     explain::{CopyRow, RestartOutlook},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
     paged::{Page, page},
     problem::Problem,
     scoped_survey::{RequestedSurveys, ScopedSurvey, requested_surveys},
@@ -59,7 +59,7 @@ pub(crate) async fn statuses(call: Call, kind: &'static str) -> Result<Page<Obje
 pub(crate) async fn copies(call: Call) -> Result<Page<CopyRow>, Problem> {
     let requested = requested_surveys(&call.seat, &call.asked).await?;
     let asked = &call.asked;
-    let text = |rule: &Option<NamespacedName>| rule.as_ref().map(ToString::to_string);
+    let text = |rule: &Option<Declarer>| rule.as_ref().map(ToString::to_string);
     let mut rows = copy_rows(&requested);
     rows.retain(|row| {
         asked.namespace.as_ref().is_none_or(|namespace| *row.slot.namespace == **namespace)
@@ -94,7 +94,7 @@ pub(crate) async fn restarts(call: Call) -> Result<Page<RestartOutlook>, Problem
             && is_asked(asked.state.as_deref(), &row.state.to_string())
     });
     let key = |row: &RestartOutlook| {
-        let of = [row.of.namespace(), row.of.kind(), row.of.name()].map(str::to_owned);
+        let of = [row.of.namespace(), row.of.kind(), &row.of.name()].map(str::to_owned);
         std::iter::once(format!("{:02}", row.state.rank())).chain(of).collect()
     };
     page(lines, key, asked, requested.notes)

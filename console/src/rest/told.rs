@@ -15,7 +15,7 @@ use http::StatusCode;
 use super::Call;
 use crate::{
     asked::Asked,
-    names::NamespacedName,
+    names::Declarer,
     problem::Problem,
     scoped_survey::{RequestedSurveys, ScopedSurvey, requested_surveys},
 };
@@ -52,7 +52,7 @@ pub(crate) async fn why_not(call: Call) -> Result<why_not::Answer, Problem> {
     let namespace = call.variable("namespace").to_owned();
     let rule = call.asked.rule.as_deref().map(|text| {
         let message = format!("rule: {text:?} is not NAMESPACE/NAME");
-        NamespacedName::parse(text).ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, message))
+        Declarer::parse(text).ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, message))
     });
     let rule = rule.transpose()?;
     let seen = at(&call, &namespace).await?;

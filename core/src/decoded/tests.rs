@@ -10,7 +10,7 @@ use crate::{
     api::{ConfigMonitor, CopyratorRule},
     intake::{AsWritten, object::Slim, watched::Watched, workload::Workload},
     model::World,
-    names::NamespacedName,
+    names::Declarer,
 };
 
 /// Fields that are nested this deep.
@@ -111,7 +111,7 @@ fn a_rule_that_cannot_be_read_is_an_invalid_rule() {
     let rule = AsWritten::<CopyratorRule>::undecodable(&left).unwrap();
     let mut world = World::default();
     rule.put(&mut world, Timestamp::UNIX_EPOCH);
-    let facts = world.rules().get(&NamespacedName::new("shop", "it")).unwrap();
+    let facts = world.rules().get(&Declarer::rule("shop", "it")).unwrap();
     let problems = facts.compiled.as_ref().unwrap_err();
     assert_eq!(problems[0].message, "cannot be decoded: it is nested more than 128 levels deep");
     assert_eq!(facts.generation, 3);

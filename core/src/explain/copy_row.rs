@@ -12,7 +12,7 @@ use crate::{
     api::Problem,
     marks::{CopyMarks, OnRemoval, write_time},
     model::{Unseen, World},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, NamespacedName, ObjectKey},
     plan::{
         Reason,
         copy::{
@@ -43,7 +43,7 @@ pub struct CopyRow {
     /// `namespace/name` of the rule; absent where the copy is orphaned.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "fields::text")]
     #[schemars(with = "Option<String>")]
-    pub rule: Option<NamespacedName>,
+    pub rule: Option<Declarer>,
     /// `namespace/name` of the source, if known.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "fields::text")]
     #[schemars(with = "Option<String>")]
@@ -140,7 +140,7 @@ pub fn copy_rows(world: &World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> Vec<Co
 }
 
 /// Kind and name of an object that a template declares objects for.
-fn instance(world: &World, rule: &NamespacedName, source: &NamespacedName) -> Option<String> {
+fn instance(world: &World, rule: &Declarer, source: &NamespacedName) -> Option<String> {
     let compiled = world.templates().get(rule)?.compiled.as_deref().ok()?;
     Some(format!("{} {source}", compiled.instance_kind()?.kind))
 }
@@ -152,7 +152,7 @@ fn refused(world: &World, claim: &Claim<'_>, source: &ObjectKey, problem: CopyPr
         rule: Some(claim.rule.clone()),
         slot: problem.slot,
         instance: instance(world, claim.rule, &made_for),
-        source: Some(if claim.rule.template().is_some() { claim.rule.clone() } else { made_for }),
+        source: Some(if claim.rule.as_template().is_some() { claim.rule.named() } else { made_for }),
         reason: problem.reason.into(),
         message: problem.message,
         difference: None,
@@ -170,10 +170,10 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
         None => marks.map(|marks| marks.source.clone()),
     };
     let rule = plan.rule.clone().or_else(|| marks.map(|marks| marks.rule.clone()));
-    let template = rule.clone().filter(|rule| rule.template().is_some());
+    let template = rule.clone().filter(|rule| rule.as_template().is_some());
     let made_of = template.as_ref().zip(made_for.as_ref());
     let made_of = made_of.and_then(|(template, source)| instance(world, template, source));
-    let source = template.or(made_for);
+    let source = template.map(|template| template.named()).or(made_for);
     let row = |state, reason: Reason, message: String| CopyRow {
         state,
         rule: rule.clone(),
@@ -293,7 +293,7 @@ fn kept(world: &World, slot: &ObjectKey, row: impl Fn(CopyState, Reason, String)
         );
     }
     let rule = world.object(slot).and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.rule);
-    if let Some((reason, message)) = rule.and_then(|rule| world.unseen(&rule.namespace)) {
+    if let Some((reason, message)) = rule.and_then(|rule| world.unseen(rule.namespace())) {
         let message = format!("it stays as it is, since its rule is not seen: {message}");
         let state = match reason {
             Unseen::NotServed => CopyState::Waiting,
@@ -309,7 +309,7 @@ fn kept(world: &World, slot: &ObjectKey, row: impl Fn(CopyState, Reason, String)
         return row(CopyState::Waiting, ProblemReason::RenderFailed.into(), message);
     }
     if let Some(rule) = rule.filter(|rule| is_anothers(world, rule)) {
-        if rule.template().is_some() {
+        if rule.as_template().is_some() {
             let message = format!("{} is out of sight here, so that it stays as it is", rule.said());
             return row(CopyState::Unknown, Unseen::OutOfSight.into(), message);
         }
@@ -324,7 +324,7 @@ fn kept(world: &World, slot: &ObjectKey, row: impl Fn(CopyState, Reason, String)
 /// Why a copy is orphaned.
 fn why_unwanted(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> String {
     let (rule, source) = (&marks.rule, &marks.source);
-    if rule.template().is_some() {
+    if rule.as_template().is_some() {
         return match world.templates().contains_key(rule) {
             true => match instance(world, rule, source) {
                 Some(instance) => {

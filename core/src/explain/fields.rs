@@ -1,10 +1,12 @@
 //! How the rows of commands write the names of objects: as fields, or as text.
 
+use std::fmt::Display;
+
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::copy_state::{CopyState, Course};
-use crate::names::{NamespacedName, ObjectKey};
+use crate::names::{Declarer, ObjectKey};
 
 /// An object as the fields of a row.
 #[derive(Serialize, JsonSchema)]
@@ -47,11 +49,11 @@ pub(super) fn kind_and_name<S: Serializer>(key: &ObjectKey, serializer: S) -> Re
 }
 
 /// Writes a name as `namespace/name`.
-pub(super) fn text<S: Serializer>(name: &Option<NamespacedName>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn text<S: Serializer>(name: &Option<impl Display>, serializer: S) -> Result<S::Ok, S::Error> {
     name.as_ref().map(ToString::to_string).serialize(serializer)
 }
 
 /// Writes names without their namespace, since the row has the namespace.
-pub(super) fn names<S: Serializer>(names: &[NamespacedName], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(names.iter().map(|name| &*name.name))
+pub(super) fn names<S: Serializer>(names: &[Declarer], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(names.iter().map(|name| name.named().name.to_string()))
 }

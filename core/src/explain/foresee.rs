@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::{
     digest::Fingerprint,
     model::{ObjectFacts, Owner, WaitReason, World},
-    names::{NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, ObjectKey, WorkloadKey},
     plan::{
         copy::{CopyAction, CopyWrite, SlotPlan},
         restart::{RestartState, SelectedPodsPlan, WorkloadPlan, plan_selected_pods, plan_workload},
@@ -43,11 +43,7 @@ pub fn foresee_workload(world: &mut World, key: &WorkloadKey, now: Timestamp) ->
 }
 
 /// Forecasts the restart of the pods that a monitor itself selects.
-pub fn foresee_pods(
-    world: &mut World,
-    monitor: &NamespacedName,
-    now: Timestamp,
-) -> Foreseen<SelectedPodsPlan> {
+pub fn foresee_pods(world: &mut World, monitor: &Declarer, now: Timestamp) -> Foreseen<SelectedPodsPlan> {
     let plan = |at| {
         world.edit_selected_pods(monitor, |seen| seen.at = at);
         plan_selected_pods(world, monitor, at)

@@ -24,7 +24,7 @@ use crate::{
     api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, WorkloadKind, set_condition, speaks_of},
     authority::NOT_ASKED,
     model::{ListName, MonitorFacts, Store, UnreadObject, WaitReason, World},
-    names::{NamespacedName, WorkloadKey},
+    names::{Declarer, NamespacedName, WorkloadKey},
     plan::{
         Need, Reason, at_after,
         copy::{ProblemReason, lists_said, unreadable_said},
@@ -52,7 +52,7 @@ pub struct MonitorReport {
 }
 
 /// Returns the status that a monitor should have, see [`monitor_report`].
-pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> Option<ConfigMonitorStatus> {
+pub fn monitor_status(world: &World, name: &Declarer, now: Timestamp) -> Option<ConfigMonitorStatus> {
     monitor_report(world, name, now).map(|report| report.status)
 }
 
@@ -61,7 +61,7 @@ pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> O
 /// while content is being read: the status would report workloads that use the content as waiting, and a
 /// moment later as not waiting. Unreadable content does not delay the status. The status lacks the record
 /// `podsApplied`, since the writer of statuses may have an old record.
-pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> Option<MonitorReport> {
+pub fn monitor_report(world: &World, name: &Declarer, now: Timestamp) -> Option<MonitorReport> {
     let facts = world.monitors().get(name)?;
     let is_of = |list: &ListName| {
         let of_workloads = WorkloadKind::ALL.into_iter().any(|kind| list.store == Store::restarting(kind));
@@ -69,8 +69,8 @@ pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> O
             || [Store::Namespaces, Store::ConfigMonitors, Store::ConfigMaps, Store::Secrets]
                 .contains(&list.store)
     };
-    let unread = lists_said(world, is_of, |place| *name.namespace == *place);
-    if !world.is_complete() || world.is_listing_data(&name.namespace) {
+    let unread = lists_said(world, is_of, |place| **name.namespace() == *place);
+    if !world.is_complete() || world.is_listing_data(name.namespace()) {
         let status = ConfigMonitorStatus { pods_applied: None, ..facts.status.clone().unwrap_or_default() };
         return unread.map(|said| outdated(status, facts.generation, said, Vec::new(), now));
     }
@@ -139,7 +139,7 @@ impl Count {
         &mut self,
         world: &World,
         lines: &Lines,
-        monitor: &NamespacedName,
+        monitor: &Declarer,
         key: &WorkloadKey,
         now: Timestamp,
     ) {
@@ -164,7 +164,7 @@ impl Count {
         self.stands(&of, &plan.state, Due::of(plan.due_since, removed, now), sentence);
     }
 
-    fn pods(&mut self, world: &World, name: &NamespacedName, now: Timestamp) {
+    fn pods(&mut self, world: &World, name: &Declarer, now: Timestamp) {
         let plan = plan_selected_pods(world, name, now);
         self.reads(world, &plan.needs);
         let removed = world.memory().monitor(name).removed().map(|removed| removed.at);
@@ -231,9 +231,9 @@ impl Count {
 
     /// Adds a problem for each unreadable object in the monitor's namespace: the monitor may watch or restart
     /// the object.
-    fn unreadable(&mut self, world: &World, monitor: &NamespacedName) {
+    fn unreadable(&mut self, world: &World, monitor: &Declarer) {
         for (object, why) in
-            world.unreadable().filter(|(object, _)| **object.namespace() == *monitor.namespace)
+            world.unreadable().filter(|(object, _)| **object.namespace() == **monitor.namespace())
         {
             let (namespace, name) = (object.namespace().to_string(), object.name().to_string());
             let is_meant = match object {
@@ -259,7 +259,7 @@ impl Count {
         self.is_reading |= !tried.is_empty() && !tried.contains(&true);
     }
 
-    fn stage_stopped(&mut self, monitor: &NamespacedName) {
+    fn stage_stopped(&mut self, monitor: &Declarer) {
         if self.stopped > 0 {
             let by = self.stage_failed.first().map(|(key, _)| format!("{} {}", key.kind, key.name));
             let message = format!(
@@ -268,8 +268,9 @@ impl Count {
                 self.stopped,
                 by.as_deref().unwrap_or("another one")
             );
-            let (namespace, name) = (monitor.namespace.to_string(), monitor.name.to_string());
+            let NamespacedName { namespace, name } = monitor.named();
             let reason = WaitReason::StageStopped.as_str().into();
+            let (namespace, name) = (namespace.to_string(), name.to_string());
             let problem = Problem { namespace, name, reason, message, ..Problem::default() };
             self.problems.push((Reverse(false), problem));
         }
@@ -321,7 +322,7 @@ fn is_told(reason: WaitReason, lasts: bool) -> bool {
 
 fn status(
     world: &World,
-    name: &NamespacedName,
+    name: &Declarer,
     facts: &MonitorFacts,
     mut count: Count,
     now: Timestamp,
@@ -381,7 +382,7 @@ type Says = (bool, Reason, String);
 
 /// The monitor's identity, and whether the identity's rights suffice; `None` until the API server has been
 /// asked about this generation.
-fn authorization(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> Option<(String, Says)> {
+fn authorization(world: &World, name: &Declarer, facts: &MonitorFacts) -> Option<(String, Says)> {
     let answer = standing(world, name, facts)?;
     let identity = &world.monitor_authority(name)?.identity;
     let says = match answer {
@@ -404,7 +405,7 @@ fn authorization(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> 
 /// prevent.
 fn ready(
     world: &World,
-    name: &NamespacedName,
+    name: &Declarer,
     facts: &MonitorFacts,
     status: &ConfigMonitorStatus,
     authorized: Option<&Says>,
@@ -439,19 +440,19 @@ fn ready(
 /// so the status of a monitor that selects pods never reports that no workload exists.
 fn nothing_to_do(
     world: &World,
-    name: &NamespacedName,
+    name: &Declarer,
     compiled: &CompiledMonitor,
     workloads: i64,
 ) -> Option<(Reason, String)> {
     let is_there = |term: &CompiledWatch| {
-        world.objects_in(term.kind, &name.namespace).any(|(key, _)| term.names.matches(&key.name))
+        world.objects_in(term.kind, name.namespace()).any(|(key, _)| term.names.matches(&key.name))
     };
     if !compiled.watch.iter().any(is_there) {
         let term = compiled.watch.first()?;
         let names: Vec<&str> = term.names.entries().collect();
         let message = format!(
             "namespace {} has nothing that spec.watch names (no {} {}, to begin with): create it, or correct the name",
-            name.namespace,
+            name.namespace(),
             term.kind,
             names.join(", ")
         );
@@ -474,6 +475,6 @@ fn nothing_to_do(
     };
     Some((
         Reason::NoWorkload,
-        format!("{what} in namespace {}: nothing restarts for this monitor", name.namespace),
+        format!("{what} in namespace {}: nothing restarts for this monitor", name.namespace()),
     ))
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     model::{WaitReason, World},
-    names::{NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, ObjectKey, WorkloadKey},
     plan::restart::{Inputs, RestartState, Wait, reach::workloads_referring, workloads_using},
 };
 
@@ -20,7 +20,7 @@ pub struct OnChange {
     /// The workload that uses the object.
     pub workload: WorkloadKey,
     /// The monitors that declare the workload's restart.
-    pub monitors: Vec<NamespacedName>,
+    pub monitors: Vec<Declarer>,
     /// Whether the workload's own annotation declares its restart.
     pub by_annotation: bool,
     /// Why the workload does not restart: one word, and a sentence; `None` for a workload that restarts.

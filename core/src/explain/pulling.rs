@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     model::{MonitorFacts, World},
-    names::{Kind, NamespacedName},
+    names::{Declarer, Kind},
     validate::WorkloadChoice,
 };
 
@@ -14,13 +14,13 @@ const MOST_LISTED: usize = 3;
 
 /// Text for the status of a monitor that restarts by references: the watched Secrets that workloads name only
 /// in `imagePullSecrets`; empty without such Secrets.
-pub(super) fn only_pulled(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> String {
+pub(super) fn only_pulled(world: &World, name: &Declarer, facts: &MonitorFacts) -> String {
     let Some(compiled) = facts.compiled.as_deref().ok() else { return String::new() };
     if !matches!(compiled.workloads, WorkloadChoice::References) {
         return String::new();
     }
     let mut names = BTreeSet::new();
-    for (_, workload) in world.workloads_in(&name.namespace) {
+    for (_, workload) in world.workloads_in(name.namespace()) {
         let is_used = |secret: &str| {
             workload.references.iter().any(|one| one.kind == Kind::Secret && &*one.name == secret)
         };

@@ -18,7 +18,7 @@ use crate::{
     api::StrategyType,
     marks::write_time,
     model::{WaitReason, WorkloadFacts, World},
-    names::{NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, ObjectKey, WorkloadKey},
     plan::restart::{
         Concern, Inputs, RestartAction, RestartState, SelectedPodsPlan, Wait, WorkloadPlan, misspelt,
         reach::{annotated, declared_reach},
@@ -84,7 +84,7 @@ pub struct RestartOutlook {
     /// The monitors that ask for its restarts, in its own namespace.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "fields::names")]
     #[schemars(with = "Vec<String>")]
-    pub monitors: Vec<NamespacedName>,
+    pub monitors: Vec<Declarer>,
     /// Its own annotation asks for them.
     pub by_annotation: bool,
     /// The record of what it runs with, a keyed digest.
@@ -189,7 +189,7 @@ pub fn workload_outlook(
 /// The outlook of the pods that a monitor itself selects; `None` if the monitor selects none.
 pub fn pods_outlook(
     world: &World,
-    monitor: &NamespacedName,
+    monitor: &Declarer,
     foreseen: &Foreseen<SelectedPodsPlan>,
     around: &Around,
 ) -> Option<RestartOutlook> {

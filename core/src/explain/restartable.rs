@@ -1,7 +1,7 @@
 //! The workloads and pods that may restart, and the objects that cause their restarts, in the form that
 //! commands show.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use super::fields;
 use crate::{
     model::World,
-    names::{NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, NamespacedName, ObjectKey, WorkloadKey},
     plan::restart::Cause,
 };
 
@@ -20,7 +20,7 @@ pub enum Restartable {
     /// A Deployment, StatefulSet or DaemonSet.
     Workload(WorkloadKey),
     /// The pods of this monitor.
-    Pods(NamespacedName),
+    Pods(Declarer),
 }
 
 /// What may restart, as the fields of a row.
@@ -45,15 +45,15 @@ impl Restartable {
     pub fn namespace(&self) -> &str {
         match self {
             Self::Workload(key) => &key.namespace,
-            Self::Pods(monitor) => &monitor.namespace,
+            Self::Pods(monitor) => monitor.namespace(),
         }
     }
 
     /// The name of the workload, or of the monitor.
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> Arc<str> {
         match self {
-            Self::Workload(key) => &key.name,
-            Self::Pods(monitor) => &monitor.name,
+            Self::Workload(key) => key.name.clone(),
+            Self::Pods(monitor) => monitor.named().name,
         }
     }
 
@@ -89,7 +89,7 @@ impl JsonSchema for Restartable {
 impl Serialize for Restartable {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (kind, namespace, name) = (self.kind(), self.namespace(), self.name());
-        RestartableFields { kind, namespace, name }.serialize(serializer)
+        RestartableFields { kind, namespace, name: &name }.serialize(serializer)
     }
 }
 
@@ -111,7 +111,7 @@ pub struct RestartCause {
     pub copy_of: Option<NamespacedName>,
     /// The rule or template that makes it, where it is a copy.
     #[serde(skip)]
-    pub rule: Option<NamespacedName>,
+    pub rule: Option<Declarer>,
 }
 
 impl RestartCause {
@@ -121,7 +121,7 @@ impl RestartCause {
         Self {
             object: cause.object.clone(),
             changed_at: cause.changed_at,
-            copy_of: marks.map(|marks| marks.origin().clone()),
+            copy_of: marks.map(|marks| marks.origin()),
             rule: marks.map(|marks| marks.rule.clone()),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     model::{AttemptFailure, RolloutFault, WaitReason, World},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, NamespacedName, ObjectKey},
     plan::restart::{Cause, Failure, Inputs, Overwritten, RestartState, TakenBack, because, missing},
 };
 
@@ -16,9 +16,9 @@ pub struct About<'a> {
     missing: &'a BTreeSet<ObjectKey>,
     /// The only monitor with a window; `None` for several monitors, since the sentence does not say which
     /// window is closed.
-    windowed: Option<&'a NamespacedName>,
+    windowed: Option<&'a Declarer>,
     /// The first monitor that declares the restart.
-    monitor: Option<&'a NamespacedName>,
+    monitor: Option<&'a Declarer>,
 }
 
 impl<'a> About<'a> {
@@ -36,12 +36,12 @@ impl<'a> About<'a> {
     }
 
     /// Creates an `About` for the pods that a monitor itself selects.
-    pub fn pods(world: &World, monitor: &'a NamespacedName, causes: &'a [Cause]) -> Self {
+    pub fn pods(world: &World, monitor: &'a Declarer, causes: &'a [Cause]) -> Self {
         Self { causes, windowed: Some(monitor).filter(|name| has_window(world, name)), ..Self::nothing() }
     }
 }
 
-fn has_window(world: &World, monitor: &NamespacedName) -> bool {
+fn has_window(world: &World, monitor: &Declarer) -> bool {
     let compiled = world.monitors().get(monitor).and_then(|facts| facts.compiled.as_ref().ok());
     compiled.is_some_and(|compiled| compiled.window.is_some())
 }
@@ -109,7 +109,7 @@ fn said_of_taken_back(taken_back: &TakenBack, about: &About<'_>) -> String {
             )
         }
     };
-    let again = match about.monitor {
+    let again = match about.monitor.map(Declarer::named) {
         Some(NamespacedName { namespace, name }) => format!(
             "to restart it: kubectl annotate cfgmon {name} -n {namespace} --overwrite copyrator.dev/restart-now=1, with \
              strategy Evict where somebody changes the template back each time"
@@ -163,7 +163,7 @@ pub(super) fn waits_for(reason: WaitReason, about: &About<'_>) -> String {
     let text = match reason {
         WaitReason::MissingObject => return format!("it uses {}", missing(about.missing)),
         WaitReason::Window => {
-            let Some(NamespacedName { namespace, name }) = about.windowed else {
+            let Some(NamespacedName { namespace, name }) = about.windowed.map(Declarer::named) else {
                 return "its monitor's window is closed".into();
             };
             return format!(

@@ -4,7 +4,7 @@ use super::{copy_row::CopyRow, copy_state::CopyState};
 use crate::{
     marks::COPIES,
     model::World,
-    names::NamespacedName,
+    names::Declarer,
     plan::{
         Reason,
         copy::{
@@ -34,7 +34,7 @@ pub enum Brings {
 
 /// Returns the copies of a rule in a namespace, or why some copies are missing; `outlooks` are the outlooks
 /// of all slots.
-pub fn brings(world: &World, outlooks: &[CopyRow], rule: &NamespacedName, namespace: &str) -> Brings {
+pub fn brings(world: &World, outlooks: &[CopyRow], rule: &Declarer, namespace: &str) -> Brings {
     let lacks = |reason: Reason, message: String| Brings::Lacks { reason, message };
     let Some(facts) = world.namespaces().get(namespace) else {
         if let Some((reason, message)) = world.unseen(namespace) {
@@ -47,7 +47,7 @@ pub fn brings(world: &World, outlooks: &[CopyRow], rule: &NamespacedName, namesp
         return lacks(reason, message);
     }
     let Some(known) = world.rules().get(rule) else {
-        if let Some((reason, message)) = world.unseen(&rule.namespace) {
+        if let Some((reason, message)) = world.unseen(rule.namespace()) {
             return lacks(reason.into(), message);
         }
         return lacks(Reason::NotFound, format!("rule {rule} does not exist"));

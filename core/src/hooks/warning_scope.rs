@@ -17,7 +17,7 @@ use super::{
 use crate::{
     api::{CopyratorRuleStatus, DataKind},
     model::{Declared, MonitorFacts, RuleFacts, TemplateFacts, WorkloadFacts, World},
-    names::{Kind, NamespacedName, WorkloadKey},
+    names::{Declarer, Kind, WorkloadKey},
     plan::Key,
     validate::Instances,
 };
@@ -131,7 +131,7 @@ impl WarningScope {
         warned
     }
 
-    fn add_rule(&mut self, name: &NamespacedName, facts: &RuleFacts) {
+    fn add_rule(&mut self, name: &Declarer, facts: &RuleFacts) {
         let compiled = facts.compiled.as_deref().ok().filter(|it| !it.suspend && !is_refused(facts));
         let Some(compiled) = compiled else { return };
         (self.rules, self.namespaces) = (true, true);
@@ -139,7 +139,7 @@ impl WarningScope {
         let Some(kind) = compiled.kind.data() else { return };
         let places = self.of_kind(kind);
         match compiled.source_namespaces.as_slice() {
-            [] => places.add(&name.namespace),
+            [] => places.add(name.namespace()),
             named => named.iter().for_each(|namespace| places.add(namespace)),
         }
     }
@@ -157,10 +157,10 @@ impl WarningScope {
         }
     }
 
-    fn add_monitor(&mut self, name: &NamespacedName, facts: &MonitorFacts) {
+    fn add_monitor(&mut self, name: &Declarer, facts: &MonitorFacts) {
         let Some(compiled) = facts.compiled.as_deref().ok().filter(|it| !it.suspend) else { return };
         let kinds = compiled.watch.iter().filter_map(|term| term.kind.data());
-        kinds.for_each(|kind| self.of_kind(kind).add(&name.namespace));
+        kinds.for_each(|kind| self.of_kind(kind).add(name.namespace()));
     }
 
     fn add_workload(&mut self, key: &WorkloadKey, facts: &WorkloadFacts) {
@@ -312,7 +312,7 @@ mod tests {
                 spec,
                 status: None,
             };
-            world.set_rule(NamespacedName::new(*namespace, "rule"), facts);
+            world.set_rule(Declarer::rule(*namespace, "rule"), facts);
         }
         world
     }
@@ -381,7 +381,7 @@ mod tests {
             spec,
             status: None,
         };
-        world.set_template(NamespacedName::of_template("home", name), facts);
+        world.set_template(Declarer::template("home", name), facts);
     }
 
     /// Writes of unaffected objects cost next to nothing: the API server does not call the webhook for them.
@@ -401,7 +401,7 @@ mod tests {
         with_template(&mut world, "more", of_kind(json!({ "matchExpressions": keys })));
         let more = WarningScope::of(&world);
         assert!(more.covers(&some) && !some.covers(&more));
-        let one = WarningScope::of_one(&world, &Key::Rule(NamespacedName::of_template("home", "more")));
+        let one = WarningScope::of_one(&world, &Key::Rule(Declarer::template("home", "more")));
         assert!(more.covers(&one) && !some.covers(&one));
 
         let written: ValidatingWebhook = serde_json::from_value(json!({

@@ -66,7 +66,7 @@ mod tests {
         digest::DigestKey,
         intake::object::{OfKind, Slim},
         marks::{COPY_MANAGER, MANAGED_BY, MANAGED_BY_VALUE, MARK, RULE, SOURCE},
-        names::NamespacedName,
+        names::Declarer,
     };
 
     /// Returns a copy in this version; each entry of managedFields has a manager, the seconds of its time and
@@ -83,7 +83,7 @@ mod tests {
             entry
         };
         let key = crate::names::ObjectKey::new(K::KIND, "shop", "app");
-        let rule = NamespacedName::new("home", "app");
+        let rule = Declarer::rule("home", "app");
         let mark = DigestKey::new(&[7; DigestKey::LENGTH]).mark(&key, &rule);
         let annotations =
             json!({MARK: mark, RULE: "home/app", SOURCE: "home/app", "copyrator.dev/digest": "1"});

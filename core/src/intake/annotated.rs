@@ -9,7 +9,7 @@ use crate::{
     api::{ConfigMonitorStatus, CopyratorRuleStatus, Problem},
     marks::{AUTHOR, AUTHOR_GROUPS, AUTHORIZED, COPY_TO, COPY_TO_SELECTOR, PODS_APPLIED, RESTART_PODS},
     model::{Declared, Labels, MonitorFacts, Remark, RuleFacts, World},
-    names::ObjectKey,
+    names::{Declarer, ObjectKey},
     validate::{annotated_monitor, annotated_rule, not_declared},
 };
 
@@ -25,7 +25,7 @@ pub(super) fn put(world: &mut World, object: &ObjectKey, uid: &str, asks: Option
     let asks = asks.as_deref().filter(|_| counts);
     put_rule(world, object, asks.and_then(|asks| rule(object, uid, asks)));
     put_monitor(world, object, asks.and_then(|asks| monitor(object, uid, asks)), asks);
-    world.withdraw_recalled(&object.annotation_rule());
+    world.withdraw_recalled(&Declarer::annotated(object.clone()));
 }
 
 /// The maximum number of reported objects of one kind and namespace: each report costs memory and an Event.
@@ -49,7 +49,7 @@ pub(super) fn put_remark(world: &mut World, object: &ObjectKey, misspelt: Option
 }
 
 fn put_rule(world: &mut World, source: &ObjectKey, declared: Option<RuleFacts>) {
-    let rule = source.annotation_rule();
+    let rule = Declarer::annotated(source.clone());
     match declared {
         Some(mut facts) => {
             let known = world.rules().get(&rule).filter(|known| known.uid == facts.uid);
@@ -69,7 +69,7 @@ fn put_rule(world: &mut World, source: &ObjectKey, declared: Option<RuleFacts>) 
 }
 
 fn put_monitor(world: &mut World, object: &ObjectKey, declared: Option<MonitorFacts>, asks: Option<&Asks>) {
-    let name = object.annotation_rule();
+    let name = Declarer::annotated(object.clone());
     let Some(mut facts) = declared else {
         world.forget_monitor(&name);
         return;
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::{
         model::{Authority, ListedGrant},
-        names::{Kind, NamespacedName},
+        names::Kind,
     };
 
     fn asks(annotations: &[(&str, &str)]) -> Option<Box<Asks>> {
@@ -182,8 +182,7 @@ mod tests {
         let mut world = World::default();
         world.settings_mut().annotations = true;
         let source = ObjectKey::new(Kind::Secret, "shop", "registry");
-        let rule = NamespacedName::new("shop", "secret:registry");
-        assert_eq!(rule.annotated().as_ref(), Some(&source));
+        let rule = Declarer::annotated(source.clone());
         put(&mut world, &source, "u", asks(&[(COPY_TO, "web"), (AUTHORIZED, "proof")]));
         let first = world.rules()[&rule].clone();
         assert!(first.compiled.is_ok());
@@ -214,7 +213,7 @@ mod tests {
         let mut world = World::default();
         world.settings_mut().annotations = true;
         let object = ObjectKey::new(Kind::ConfigMap, "shop", "app");
-        let name = object.annotation_rule();
+        let name = Declarer::annotated(object.clone());
         put(&mut world, &object, "u", asks(&[(COPY_TO, "web"), (AUTHOR, "alice")]));
         let rule = world.rules()[&name].generation;
         assert!(world.monitors().is_empty());
@@ -241,7 +240,7 @@ mod tests {
         let mut world = World::default();
         world.settings_mut().annotations = true;
         let object = ObjectKey::new(Kind::ConfigMap, "shop", "app");
-        let name = object.annotation_rule();
+        let name = Declarer::annotated(object.clone());
         let mut recorded = asks(&[(RESTART_PODS, "app=web"), (PODS_APPLIED, "k.d.s")]);
         recorded.as_mut().unwrap().pods_recorded = Some(Timestamp::UNIX_EPOCH);
         put(&mut world, &object, "u", recorded);
@@ -260,7 +259,7 @@ mod tests {
         let mut world = World::default();
         world.settings_mut().annotations = true;
         let object = ObjectKey::new(Kind::Secret, "shop", "app");
-        let name = object.annotation_rule();
+        let name = Declarer::annotated(object.clone());
         let mut unlabelled = asks(&[(COPY_TO, "web"), (RESTART_PODS, "app=web")]);
         put(&mut world, &object, "u", unlabelled.clone());
         assert!(world.rules()[&name].compiled.is_ok() && world.monitors()[&name].compiled.is_ok());
@@ -284,7 +283,7 @@ mod tests {
         let mut world = World::default();
         world.settings_mut().annotations = true;
         let source = ObjectKey::new(Kind::ConfigMap, "shop", "app");
-        let rule = source.annotation_rule();
+        let rule = Declarer::annotated(source.clone());
         let asking = || asks(&[(COPY_TO, "web"), (RESTART_PODS, "app=web"), (AUTHORIZED, "proof")]);
         put(&mut world, &source, "u", asking());
         let generations = [world.rules()[&rule].generation, world.monitors()[&rule].generation];
@@ -354,7 +353,7 @@ mod tests {
         put(&mut off, &source, "u", asks(&[(COPY_TO, "web")]));
         let mut one = World::default();
         one.settings_mut().annotations = true;
-        one.settings_mut().only_rule = Some(NamespacedName::new("shop", "main"));
+        one.settings_mut().only_rule = Some(Declarer::rule("shop", "main"));
         put(&mut one, &source, "u", asks(&[(COPY_TO, "web"), (RESTART_PODS, "app=web")]));
         assert!(off.rules().is_empty() && one.rules().is_empty() && one.monitors().is_empty());
     }

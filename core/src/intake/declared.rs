@@ -15,7 +15,7 @@ use crate::{
     decoded::Unreadable,
     marks::{PODS_MANAGER, RESTART_NOW},
     model::{Declared, Store, World},
-    names::NamespacedName,
+    names::Declarer,
     plan::Changed,
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate},
 };
@@ -84,7 +84,7 @@ impl Watched for AsWritten<CopyratorRule> {
     const STORE: Store = Store::CopyratorRules;
 
     fn named(meta: &ObjectMeta) -> Changed {
-        Changed::Rule(namespaced(meta))
+        Changed::Rule(Declarer::Rule(namespaced(meta)))
     }
 
     fn undecodable(left: &Unreadable) -> Option<Self> {
@@ -92,7 +92,7 @@ impl Watched for AsWritten<CopyratorRule> {
     }
 
     fn put(self, world: &mut World, _now: Timestamp) -> bool {
-        let key = namespaced(self.meta());
+        let key = Declarer::Rule(namespaced(self.meta()));
         let facts = declare(
             self,
             |rule| (rule.metadata, rule.spec, rule.status),
@@ -111,7 +111,7 @@ impl Watched for AsWritten<CopyratorRule> {
 
     /// The known rules without those that annotations declare, which appear and disappear with their sources.
     fn known(world: &World) -> Vec<Changed> {
-        let written = world.rules().keys().filter(|rule| rule.annotated().is_none());
+        let written = world.rules().keys().filter(|rule| rule.as_annotated().is_none());
         written.cloned().map(Changed::Rule).collect()
     }
 }
@@ -120,7 +120,7 @@ impl Watched for AsWritten<CopyratorTemplate> {
     const STORE: Store = Store::CopyratorTemplates;
 
     fn named(meta: &ObjectMeta) -> Changed {
-        Changed::Template(template_name(meta))
+        Changed::Template(Declarer::Template(namespaced(meta)))
     }
 
     fn undecodable(left: &Unreadable) -> Option<Self> {
@@ -133,7 +133,7 @@ impl Watched for AsWritten<CopyratorTemplate> {
 
     /// Compiling expressions uses threads of its own, and takes milliseconds.
     fn prepare(self, _now: Timestamp) -> impl FnOnce(&mut World) -> bool {
-        let key = template_name(self.meta());
+        let key = Declarer::Template(namespaced(self.meta()));
         let parts = |template: CopyratorTemplate| {
             (template.metadata, template.spec, template.status.map(CopyratorRuleStatus::from))
         };
@@ -156,16 +156,11 @@ impl Watched for AsWritten<CopyratorTemplate> {
     }
 }
 
-/// The name of a template among rules.
-fn template_name(meta: &ObjectMeta) -> NamespacedName {
-    NamespacedName::of_template(meta.namespace.as_deref().unwrap_or_default(), &name(meta))
-}
-
 impl Watched for AsWritten<ConfigMonitor> {
     const STORE: Store = Store::ConfigMonitors;
 
     fn named(meta: &ObjectMeta) -> Changed {
-        Changed::Monitor(namespaced(meta))
+        Changed::Monitor(Declarer::Monitor(namespaced(meta)))
     }
 
     fn undecodable(left: &Unreadable) -> Option<Self> {
@@ -173,7 +168,7 @@ impl Watched for AsWritten<ConfigMonitor> {
     }
 
     fn put(self, world: &mut World, _now: Timestamp) -> bool {
-        let key = namespaced(self.meta());
+        let key = Declarer::Monitor(namespaced(self.meta()));
         let (recorded, restart_now) = (pods_recorded(self.meta()), restart_now(self.meta()));
         let facts = declare(
             self,
@@ -196,7 +191,7 @@ impl Watched for AsWritten<ConfigMonitor> {
     /// The known monitors without those that annotations declare, which appear and disappear with the
     /// annotated objects.
     fn known(world: &World) -> Vec<Changed> {
-        let written = world.monitors().keys().filter(|monitor| monitor.annotated().is_none());
+        let written = world.monitors().keys().filter(|monitor| monitor.as_annotated().is_none());
         written.cloned().map(Changed::Monitor).collect()
     }
 }
@@ -255,7 +250,7 @@ mod tests {
             let metadata = json!({"namespace": "shop", "name": "web", "uid": "u", "managedFields": entries});
             serde_json::from_value(json!({"metadata": metadata, "spec": {"watch": []}})).unwrap()
         };
-        let (mut world, name) = (World::default(), NamespacedName::new("shop", "web"));
+        let (mut world, name) = (World::default(), Declarer::monitor("shop", "web"));
         monitor("copyrator-pods").put(&mut world, Timestamp::UNIX_EPOCH);
         let recorded = world.pods_recorded(&name).map(|at| at.to_string());
         assert_eq!(recorded.as_deref(), Some("2026-01-01T00:00:05Z"));
@@ -275,7 +270,7 @@ mod tests {
             let metadata = json!({"namespace": "shop", "name": "web", "uid": "u", "managedFields": entries});
             serde_json::from_value(json!({"metadata": metadata, "spec": {"watch": []}})).unwrap()
         };
-        let (mut world, name) = (World::default(), NamespacedName::new("shop", "web"));
+        let (mut world, name) = (World::default(), Declarer::monitor("shop", "web"));
         monitor(json!({"f:copyrator.dev/restart-now": {}})).put(&mut world, Timestamp::UNIX_EPOCH);
         let told = world.restart_now(&name).map(|at| at.to_string());
         assert_eq!(told.as_deref(), Some("2026-01-01T00:00:05Z"));

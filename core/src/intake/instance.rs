@@ -125,7 +125,7 @@ mod tests {
         let long = format!("{STATUS_MANAGER}-{}", "0".repeat(33));
         let object: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "a.b/v1", "kind": "A", "metadata": {"name": "a", "namespace": "shop", "managedFields":
-                [entry(crate::marks::status_manager(&NamespacedName::new("shop", "a"))), entry(long)]},
+                [entry(crate::marks::status_manager(&crate::names::Declarer::rule("shop", "a"))), entry(long)]},
         }))
         .unwrap();
         let written = Instance::new(&InstanceKind::new("a.b/v1", "A"), object).facts.status_written;

@@ -15,7 +15,7 @@ use crate::{
     api::{ConfigMonitorStatus, CopyratorRuleStatus, set_condition},
     marks::{COPY_TO, COPY_TO_SELECTOR, RESTART_PODS},
     model::{Declared, Store, World},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
     plan::{
         Changed,
         copy::{IndexedTemplate, SourceIndex},
@@ -50,7 +50,7 @@ impl Watched for ConfigMap {
     fn known(world: &World) -> Vec<Changed> {
         let any = world.sources_omitted()
             || !world.templates().is_empty()
-            || world.rules().keys().chain(world.monitors().keys()).any(|name| name.annotated().is_some());
+            || world.rules().keys().chain(world.monitors().keys()).any(|name| name.as_annotated().is_some());
         any.then_some(Changed::SourceIndex).into_iter().collect()
     }
 }
@@ -67,7 +67,7 @@ fn take_in(world: &mut World, index: &SourceIndex) {
             continue;
         };
         let status = CopyratorRuleStatus { conditions: allowed(), ..Default::default() };
-        let name = NamespacedName::of_template(namespace.as_str(), name);
+        let name = Declarer::template(namespace.as_str(), name.as_str());
         world.set_template(name, declared(spec.clone(), compiled, status));
     }
     for source in &index.sources {
@@ -82,11 +82,11 @@ fn take_in(world: &mut World, index: &SourceIndex) {
         let Some(kind) = source.kind.data() else { continue };
         if let Some(Ok((spec, compiled))) = annotated_rule(kind, &source.name, annotation) {
             let status = CopyratorRuleStatus { conditions: conditions.clone(), ..Default::default() };
-            world.set_rule(key.annotation_rule(), declared(spec, compiled, status));
+            world.set_rule(Declarer::annotated(key.clone()), declared(spec, compiled, status));
         }
         if let Some(Ok((spec, compiled))) = annotated_monitor(kind, &source.name, annotation) {
             let status = ConfigMonitorStatus { conditions, ..Default::default() };
-            world.set_monitor(key.annotation_rule(), declared(spec, compiled, status));
+            world.set_monitor(Declarer::annotated(key.clone()), declared(spec, compiled, status));
         }
     }
 }
@@ -142,15 +142,16 @@ mod tests {
     #[test]
     fn sources_come_and_go_with_the_index() {
         let mut world = World::default();
-        let known =
-            |world: &World| world.rules().keys().map(|rule| rule.name.to_string()).collect::<Vec<_>>();
+        let known = |world: &World| {
+            world.rules().keys().map(|rule| rule.named().name.to_string()).collect::<Vec<_>>()
+        };
         index(&["a", "b"], 3).put(&mut world, Timestamp::UNIX_EPOCH);
         assert_eq!(
             (known(&world).join(" "), world.sources_omitted()),
             ("configmap:a configmap:b".into(), true)
         );
         let monitors =
-            |world: &World| world.monitors().keys().map(|it| it.name.to_string()).collect::<Vec<_>>();
+            |world: &World| world.monitors().keys().map(|it| it.named().name.to_string()).collect::<Vec<_>>();
         assert_eq!(monitors(&world), ["configmap:b"]);
         index(&["b"], 0).put(&mut world, Timestamp::UNIX_EPOCH);
         assert_eq!((known(&world).join(" "), world.sources_omitted()), ("configmap:b".into(), false));
@@ -162,7 +163,7 @@ mod tests {
         let with_template = json!({"sources": [], "templates": [template], "omitted": 0}).to_string();
         let data = Some([("sources.json".to_owned(), with_template)].into());
         ConfigMap { data, ..ConfigMap::default() }.put(&mut world, Timestamp::UNIX_EPOCH);
-        let templates: Vec<_> = world.templates().keys().map(NamespacedName::said).collect();
+        let templates: Vec<_> = world.templates().keys().map(Declarer::said).collect();
         assert_eq!(templates, ["CopyratorTemplate home/kit"]);
         <ConfigMap as Watched>::forget(&Changed::SourceIndex, &mut world);
         assert!(!world.sources_omitted() && world.monitors().is_empty() && world.templates().is_empty());

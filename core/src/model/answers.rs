@@ -7,47 +7,47 @@ use jiff::Timestamp;
 use super::{
     Authority, Declaration, EVERYWHERE, MonitorFacts, Right, RightAnswer, RightAnswers, SpecVersion, World,
 };
-use crate::names::NamespacedName;
+use crate::names::Declarer;
 
 impl World {
     /// Sets the answer about a rule's identity, and replaces any earlier answer.
-    pub fn set_rule_authority(&mut self, rule: &NamespacedName, answer: Authority) {
+    pub fn set_rule_authority(&mut self, rule: &Declarer, answer: Authority) {
         self.cluster.rule_authority.insert(rule.clone(), answer);
     }
 
     /// Sets the answer about a monitor's identity, and replaces any earlier answer.
-    pub fn set_monitor_authority(&mut self, monitor: &NamespacedName, answer: Authority) {
+    pub fn set_monitor_authority(&mut self, monitor: &Declarer, answer: Authority) {
         self.cluster.monitor_authority.insert(monitor.clone(), answer);
     }
 
     /// Stores an answer about a rule's identity, unless the rule was changed or deleted since the question,
     /// or a newer answer is known.
-    pub fn note_rule_authority(&mut self, rule: &NamespacedName, answer: Authority, now: Timestamp) {
+    pub fn note_rule_authority(&mut self, rule: &Declarer, answer: Authority, now: Timestamp) {
         let asked = SpecVersion { uid: &answer.uid, generation: answer.generation };
         let is_of_this = self.declaration(rule).map(Declaration::version) == Some(asked);
         keep(&mut self.cluster.rule_authority, rule, is_of_this, answer, now);
     }
 
     /// Like [`Self::note_rule_authority`], for a monitor.
-    pub fn note_monitor_authority(&mut self, monitor: &NamespacedName, answer: Authority, now: Timestamp) {
+    pub fn note_monitor_authority(&mut self, monitor: &Declarer, answer: Authority, now: Timestamp) {
         let is_of = |facts: &MonitorFacts| facts.uid == answer.uid && facts.generation == answer.generation;
         let is_of_this = self.monitors().get(monitor).is_some_and(is_of);
         keep(&mut self.cluster.monitor_authority, monitor, is_of_this, answer, now);
     }
 
     /// Forgets the answer about a rule's identity if `is_it` accepts the answer.
-    pub fn forget_rule_authority(&mut self, rule: &NamespacedName, is_it: impl Fn(&Authority) -> bool) {
+    pub fn forget_rule_authority(&mut self, rule: &Declarer, is_it: impl Fn(&Authority) -> bool) {
         forget(&mut self.cluster.rule_authority, rule, is_it);
     }
 
     /// Like [`Self::forget_rule_authority`], for a monitor.
-    pub fn forget_monitor_authority(&mut self, monitor: &NamespacedName, is_it: impl Fn(&Authority) -> bool) {
+    pub fn forget_monitor_authority(&mut self, monitor: &Declarer, is_it: impl Fn(&Authority) -> bool) {
         forget(&mut self.cluster.monitor_authority, monitor, is_it);
     }
 
     /// The last answer about this generation of a rule. A yes for all namespaces also holds for each single
     /// namespace, unless a later answer about the single namespace is known.
-    pub fn may(&self, rule: &NamespacedName, right: &Right, namespace: &str) -> Option<&RightAnswer> {
+    pub fn may(&self, rule: &Declarer, right: &Right, namespace: &str) -> Option<&RightAnswer> {
         let SpecVersion { uid, generation } = self.declaration(rule)?.version();
         let known = self.cluster.rights.get(rule)?;
         let known = Some(known).filter(|known| *known.uid == *uid && known.generation == generation)?;
@@ -65,7 +65,7 @@ impl World {
     /// known.
     pub fn note_right(
         &mut self,
-        rule: &NamespacedName,
+        rule: &Declarer,
         version: SpecVersion<'_>,
         place: (Right, Arc<str>),
         answer: RightAnswer,
@@ -107,8 +107,8 @@ fn is_newer(known: Timestamp, arrived: Timestamp, now: Timestamp) -> bool {
 /// Stores an answer, unless a newer answer is known. `is_of_this` is whether the object of the question still
 /// exists with the same spec.
 fn keep(
-    answers: &mut BTreeMap<NamespacedName, Authority>,
-    of: &NamespacedName,
+    answers: &mut BTreeMap<Declarer, Authority>,
+    of: &Declarer,
     is_of_this: bool,
     mut answer: Authority,
     now: Timestamp,
@@ -124,11 +124,7 @@ fn keep(
     }
 }
 
-fn forget(
-    answers: &mut BTreeMap<NamespacedName, Authority>,
-    of: &NamespacedName,
-    is_it: impl Fn(&Authority) -> bool,
-) {
+fn forget(answers: &mut BTreeMap<Declarer, Authority>, of: &Declarer, is_it: impl Fn(&Authority) -> bool) {
     if answers.get(of).is_some_and(is_it) {
         answers.remove(of);
     }
@@ -159,7 +155,7 @@ mod tests {
     /// An answer has no effect if it is about an earlier spec, or arrives after a newer answer.
     #[test]
     fn an_answer_is_kept_only_for_what_was_asked_about() {
-        let of = NamespacedName::new("shop", "web");
+        let of = Declarer::rule("shop", "web");
         let mut answers = BTreeMap::new();
         keep(&mut answers, &of, false, known(Ok(()), 2, 10), at(100));
         assert!(answers.is_empty(), "it is gone, or has another spec");

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use jiff::Timestamp;
 
-use crate::names::NamespacedName;
+use crate::names::Declarer;
 
 /// The last failed attempt to write an object, kept until a write succeeds or the object changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Attempt {
     pub message: String,
     /// The rule or template that declares the object; `None` for an attempt to mark an orphaned object for
     /// its removal.
-    pub rule: Option<NamespacedName>,
+    pub rule: Option<Declarer>,
     /// When the first attempt failed to write this content over this edition.
     pub since: Timestamp,
     /// When the next attempt may be made.

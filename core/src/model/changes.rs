@@ -14,7 +14,7 @@ use super::{
 use crate::{
     api::CopyratorRuleStatus,
     digest::DigestKey,
-    names::{InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, WorkloadKey},
 };
 
 impl World {
@@ -91,9 +91,9 @@ impl World {
         let cluster = &mut self.cluster;
         let known = cluster.namespaces.get(&name);
         // Only templates read annotations.
-        let reads = |(of, template): (&NamespacedName, &TemplateFacts)| {
+        let reads = |(of, template): (&Declarer, &TemplateFacts)| {
             template.compiled.as_ref().is_ok_and(|compiled| {
-                compiled.reads_annotations && compiled.goes_into(&of.namespace, &name, &facts.labels)
+                compiled.reads_annotations && compiled.goes_into(of.namespace(), &name, &facts.labels)
             })
         };
         let are_read = cluster.templates.iter().any(reads);
@@ -135,14 +135,14 @@ impl World {
     }
 
     /// Stores one rule, as listed or watched.
-    pub fn set_rule(&mut self, rule: NamespacedName, facts: RuleFacts) {
+    pub fn set_rule(&mut self, rule: Declarer, facts: RuleFacts) {
         self.cluster.rules.insert(rule, facts);
     }
 
     /// Sets a rule's status and returns the previous status; `None` for an unknown rule.
     pub fn set_rule_status(
         &mut self,
-        rule: &NamespacedName,
+        rule: &Declarer,
         status: CopyratorRuleStatus,
     ) -> Option<Option<CopyratorRuleStatus>> {
         self.cluster.rules.status_mut(rule).map(|known| known.replace(status))
@@ -150,29 +150,29 @@ impl World {
 
     /// Forgets a rule that was deleted, or that annotations no longer declare. Only a deleted rule adds to
     /// `rules_gone`: annotations are not deleted with a CustomResourceDefinition.
-    pub fn forget_rule(&mut self, rule: &NamespacedName) {
+    pub fn forget_rule(&mut self, rule: &Declarer) {
         self.cluster.rules.remove(rule);
         self.cluster.rule_authority.remove(rule);
         self.cluster.rights.remove(rule);
-        self.cluster.rules_gone += u64::from(rule.annotated().is_none());
+        self.cluster.rules_gone += u64::from(rule.as_annotated().is_none());
     }
 
     /// Stores one template, as listed or watched.
-    pub fn set_template(&mut self, template: NamespacedName, facts: TemplateFacts) {
+    pub fn set_template(&mut self, template: Declarer, facts: TemplateFacts) {
         self.cluster.templates.insert(template, facts);
     }
 
     /// Sets a template's status and returns the previous status; `None` for an unknown template.
     pub fn set_template_status(
         &mut self,
-        template: &NamespacedName,
+        template: &Declarer,
         status: CopyratorRuleStatus,
     ) -> Option<Option<CopyratorRuleStatus>> {
         self.cluster.templates.get_mut(template).map(|known| known.status.replace(status))
     }
 
     /// Forgets a template that was deleted, and its declarations.
-    pub fn forget_template(&mut self, template: &NamespacedName) {
+    pub fn forget_template(&mut self, template: &Declarer) {
         self.cluster.templates.remove(template);
         self.memory.template_gone(template);
         self.cluster.rendered.forget(template);
@@ -184,12 +184,7 @@ impl World {
     /// Sets the objects that a template declares for a namespace or object; `None` if the template does not
     /// select the namespace or object. A set that was rendered from another version of the template is
     /// dropped.
-    pub fn set_rendered(
-        &mut self,
-        template: &NamespacedName,
-        instance: &InstanceName,
-        set: Option<RenderedSet>,
-    ) {
+    pub fn set_rendered(&mut self, template: &Declarer, instance: &InstanceName, set: Option<RenderedSet>) {
         let version = self.declaration(template).map(Declaration::version);
         let set = set.filter(|set| {
             let (uid, generation) = &set.template;
@@ -202,7 +197,7 @@ impl World {
     /// does not differ.
     pub fn set_status_fault(
         &mut self,
-        template: &NamespacedName,
+        template: &Declarer,
         instance: &InstanceName,
         fault: Option<StatusFault>,
     ) {
@@ -214,7 +209,7 @@ impl World {
     /// Notes the result of writing a template's status, which left the object as `seen`.
     pub fn set_status_answer(
         &mut self,
-        template: &NamespacedName,
+        template: &Declarer,
         instance: &InstanceName,
         seen: &Value,
         fault: Option<(StatusFault, Timestamp)>,
@@ -288,31 +283,31 @@ impl World {
     }
 
     /// Stores one monitor, as listed or watched.
-    pub fn set_monitor(&mut self, monitor: NamespacedName, facts: MonitorFacts) {
+    pub fn set_monitor(&mut self, monitor: Declarer, facts: MonitorFacts) {
         self.cluster.monitors.insert(monitor, facts);
     }
 
     /// Changes the facts of a monitor, if the monitor is known.
     pub fn edit_monitor<T>(
         &mut self,
-        monitor: &NamespacedName,
+        monitor: &Declarer,
         edit: impl FnOnce(&mut MonitorFacts) -> T,
     ) -> Option<T> {
         self.cluster.monitors.get_mut(monitor).map(edit)
     }
 
     /// Sets when we wrote the `podsApplied` in a monitor's status, by its managedFields.
-    pub fn set_pods_recorded(&mut self, monitor: &NamespacedName, at: Option<Timestamp>) {
+    pub fn set_pods_recorded(&mut self, monitor: &Declarer, at: Option<Timestamp>) {
         set(&mut self.cluster.pods_recorded, monitor, at);
     }
 
     /// Sets when somebody wrote `copyrator.dev/restart-now` on a monitor, by its managedFields.
-    pub fn set_restart_now(&mut self, monitor: &NamespacedName, at: Option<Timestamp>) {
+    pub fn set_restart_now(&mut self, monitor: &Declarer, at: Option<Timestamp>) {
         set(&mut self.cluster.restart_now, monitor, at);
     }
 
     /// Forgets a monitor, however it was declared.
-    pub fn forget_monitor(&mut self, monitor: &NamespacedName) {
+    pub fn forget_monitor(&mut self, monitor: &Declarer) {
         self.cluster.monitors.remove(monitor);
         self.cluster.pods_recorded.remove(monitor);
         self.cluster.restart_now.remove(monitor);
@@ -329,7 +324,7 @@ impl World {
     /// Forgets all rules and monitors that annotations declare.
     pub fn forget_annotated(&mut self) {
         let declared = self.rules().keys().chain(self.monitors().keys());
-        let annotated: Vec<_> = declared.filter(|name| name.annotated().is_some()).cloned().collect();
+        let annotated: Vec<_> = declared.filter(|name| name.as_annotated().is_some()).cloned().collect();
         for name in annotated {
             self.forget_rule(&name);
             self.forget_monitor(&name);
@@ -447,19 +442,19 @@ impl World {
     }
 
     /// Sets the pods that a monitor's podSelector selects, as listed.
-    pub fn set_selected_pods(&mut self, monitor: &NamespacedName, seen: PodsSeen) {
+    pub fn set_selected_pods(&mut self, monitor: &Declarer, seen: PodsSeen) {
         self.cluster.selected_pods.insert(monitor.clone(), seen);
     }
 
     /// Changes the known pods that a monitor's podSelector selects, if its pods are known.
-    pub fn edit_selected_pods(&mut self, monitor: &NamespacedName, edit: impl FnOnce(&mut PodsSeen)) {
+    pub fn edit_selected_pods(&mut self, monitor: &Declarer, edit: impl FnOnce(&mut PodsSeen)) {
         if let Some(seen) = self.cluster.selected_pods.get_mut(monitor) {
             edit(seen);
         }
     }
 
     /// Forgets the pods that a monitor's podSelector selects, and returns them.
-    pub fn forget_selected_pods(&mut self, monitor: &NamespacedName) -> Option<PodsSeen> {
+    pub fn forget_selected_pods(&mut self, monitor: &Declarer) -> Option<PodsSeen> {
         self.cluster.selected_pods.remove(monitor)
     }
 }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     digest::{DigestKey, Fingerprint},
     marks::SharedMarks,
-    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, Kind, NamespacedName, ObjectKey, WorkloadKey},
 };
 
 /// The observed state of the cluster.
@@ -34,7 +34,7 @@ pub(super) struct Cluster {
     pub(super) labels: Shared<Labels>,
     pub(super) marks: Shared<SharedMarks>,
     pub(super) ownership: Shared<Ownership>,
-    pub(super) copies_by_rule: BTreeMap<NamespacedName, BTreeSet<Arc<ObjectKey>>>,
+    pub(super) copies_by_rule: BTreeMap<Declarer, BTreeSet<Arc<ObjectKey>>>,
     pub(super) copies_by_source: BTreeMap<NamespacedName, BTreeSet<Arc<ObjectKey>>>,
     /// Digests of the content of sources and of used objects, as last fetched.
     pub(super) fingerprints: BTreeMap<ObjectKey, Fingerprint>,
@@ -43,8 +43,7 @@ pub(super) struct Cluster {
     /// The problems to report to the authors of objects as Events.
     pub(super) remarks: BTreeMap<ObjectKey, Remark>,
     pub(super) rules: Rules,
-    /// Templates by the names that the templates have among rules ([`NamespacedName::of_template`]).
-    pub(super) templates: BTreeMap<NamespacedName, TemplateFacts>,
+    pub(super) templates: BTreeMap<Declarer, TemplateFacts>,
     /// The objects that templates are rendered for.
     pub(super) instances: Instances,
     /// The objects that templates declare.
@@ -57,20 +56,20 @@ pub(super) struct Cluster {
     /// recognised as outdated.
     pub(super) rules_gone: u64,
     /// Answers about the identities of rules and templates.
-    pub(super) rule_authority: BTreeMap<NamespacedName, Authority>,
+    pub(super) rule_authority: BTreeMap<Declarer, Authority>,
     /// Answers about further rights of identities, which plans have needed.
-    pub(super) rights: BTreeMap<NamespacedName, RightAnswers>,
+    pub(super) rights: BTreeMap<Declarer, RightAnswers>,
     /// Whether annotations declare sources that this process does not know.
     pub(super) sources_omitted: bool,
-    pub(super) monitors: BTreeMap<NamespacedName, MonitorFacts>,
+    pub(super) monitors: BTreeMap<Declarer, MonitorFacts>,
     /// Answers about the identities of monitors.
-    pub(super) monitor_authority: BTreeMap<NamespacedName, Authority>,
+    pub(super) monitor_authority: BTreeMap<Declarer, Authority>,
     /// The pods that each monitor's podSelector selects.
-    pub(super) selected_pods: BTreeMap<NamespacedName, PodsSeen>,
+    pub(super) selected_pods: BTreeMap<Declarer, PodsSeen>,
     /// When we wrote the `podsApplied` in each monitor's status (1 s resolution).
-    pub(super) pods_recorded: BTreeMap<NamespacedName, Timestamp>,
+    pub(super) pods_recorded: BTreeMap<Declarer, Timestamp>,
     /// When somebody wrote `copyrator.dev/restart-now` on a monitor (1 s resolution).
-    pub(super) restart_now: BTreeMap<NamespacedName, Timestamp>,
+    pub(super) restart_now: BTreeMap<Declarer, Timestamp>,
     pub(super) policies: BTreeMap<Arc<str>, PolicyFacts>,
     /// Whether the API server calls the webhook for each policy's writes, as last seen.
     pub(super) hooked: BTreeMap<Arc<str>, HookCoverage>,

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::{Attempt, Comparison, Differed, NotKept, Repairs, Spread, WriteFault};
-use crate::names::NamespacedName;
+use crate::names::Declarer;
 
 /// The time of the next attempt if the attempt is due.
 const DUE: Timestamp = Timestamp::MIN;
@@ -72,7 +72,7 @@ impl SlotMemory {
 
     /// Makes a refused write of this rule or template due at once: another object of the rule or template is
     /// gone, which frees quota, ports and addresses.
-    pub(super) fn freed(&mut self, rule: &NamespacedName) {
+    pub(super) fn freed(&mut self, rule: &Declarer) {
         if let Some(last) = self.attempt.as_deref_mut()
             && last.may_pass()
             && last.rule.as_ref() == Some(rule)

@@ -14,25 +14,25 @@ use super::{
     copy_memory::{SlotMemory, SourceMemory, StatusMemory},
     restart_memory::{MonitorMemory, RestartMemory},
 };
-use crate::names::{InstanceName, NamespacedName, ObjectKey, WorkloadKey};
+use crate::names::{Declarer, InstanceName, ObjectKey, WorkloadKey};
 
 /// The memory of this process about its own actions.
 #[derive(Debug, Default)]
 pub struct Memory {
     slots: BTreeMap<ObjectKey, SlotMemory>,
-    statuses: BTreeMap<(NamespacedName, InstanceName), StatusMemory>,
+    statuses: BTreeMap<(Declarer, InstanceName), StatusMemory>,
     sources: BTreeMap<ObjectKey, SourceMemory>,
     workloads: BTreeMap<WorkloadKey, RestartMemory>,
-    monitors: BTreeMap<NamespacedName, MonitorMemory>,
+    monitors: BTreeMap<Declarer, MonitorMemory>,
     under_way: UnderWay,
     /// Templates whose expressions wait because namespaces used up their processor time, with these
     /// namespaces and until when the status lists each.
-    over_budget: BTreeMap<NamespacedName, BTreeMap<Arc<str>, Timestamp>>,
+    over_budget: BTreeMap<Declarer, BTreeMap<Arc<str>, Timestamp>>,
     /// Rules and templates whose question to the API server is put off, and until when other rules do not
     /// wait for them.
-    put_off: BTreeMap<NamespacedName, Timestamp>,
+    put_off: BTreeMap<Declarer, Timestamp>,
     /// UID and generation of templates with an instance all of whose objects have passed a dry run.
-    passed: BTreeMap<NamespacedName, (Box<str>, i64)>,
+    passed: BTreeMap<Declarer, (Box<str>, i64)>,
     /// The objects in the way of copies that no watch shows.
     questions: Questions,
     /// When this process began to lead.
@@ -52,33 +52,33 @@ const PUT_OFF_FOR: SignedDuration = SignedDuration::from_mins(10);
 impl Memory {
     /// Whether the question about a rule or template is put off, since the API server refused too many
     /// questions of its namespace.
-    pub fn is_put_off(&self, rule: &NamespacedName) -> bool {
+    pub fn is_put_off(&self, rule: &Declarer) -> bool {
         self.put_off.contains_key(rule)
     }
 
     /// Puts off the question about a rule or template. Returns whether the question was not put off before.
-    pub fn put_off(&mut self, rule: &NamespacedName, now: Timestamp) -> bool {
+    pub fn put_off(&mut self, rule: &Declarer, now: Timestamp) -> bool {
         self.put_off.insert(rule.clone(), now.saturating_add(PUT_OFF_FOR).unwrap_or(Timestamp::MAX)).is_none()
     }
 
     /// Notes that the API server was asked about a rule or template.
-    pub fn asked(&mut self, rule: &NamespacedName) {
+    pub fn asked(&mut self, rule: &Declarer) {
         self.put_off.remove(rule);
     }
 
     /// Whether all objects of an instance have passed a dry run for this version of a template.
-    pub fn has_passed(&self, template: &NamespacedName, version: SpecVersion<'_>) -> bool {
+    pub fn has_passed(&self, template: &Declarer, version: SpecVersion<'_>) -> bool {
         let passed = self.passed.get(template);
         passed.is_some_and(|(uid, generation)| **uid == *version.uid && *generation == version.generation)
     }
 
     /// Notes that all objects of an instance have passed a dry run for this version of a template.
-    pub fn passed(&mut self, template: &NamespacedName, version: SpecVersion<'_>) {
+    pub fn passed(&mut self, template: &Declarer, version: SpecVersion<'_>) {
         self.passed.insert(template.clone(), (version.uid.into(), version.generation));
     }
 
     /// Forgets a template that was deleted.
-    pub(super) fn template_gone(&mut self, template: &NamespacedName) {
+    pub(super) fn template_gone(&mut self, template: &Declarer) {
         self.passed.remove(template);
     }
 
@@ -88,7 +88,7 @@ impl Memory {
     }
 
     /// The memory of a status that a template writes for this instance.
-    pub fn status(&self, template: &NamespacedName, instance: &InstanceName) -> Option<&StatusMemory> {
+    pub fn status(&self, template: &Declarer, instance: &InstanceName) -> Option<&StatusMemory> {
         self.statuses.get(&(template.clone(), instance.clone()))
     }
 
@@ -96,7 +96,7 @@ impl Memory {
     /// the writes that followed a change by those templates.
     pub fn status_seen(
         &mut self,
-        template: &NamespacedName,
+        template: &Declarer,
         instance: &InstanceName,
         others: u64,
         repairs: Repairs,
@@ -145,7 +145,7 @@ impl Memory {
     }
 
     /// The memory of a monitor.
-    pub fn monitor(&self, monitor: &NamespacedName) -> &MonitorMemory {
+    pub fn monitor(&self, monitor: &Declarer) -> &MonitorMemory {
         self.monitors.get(monitor).unwrap_or(MonitorMemory::NOTHING)
     }
 
@@ -157,13 +157,13 @@ impl Memory {
 
     /// The namespaces that used up their processor time, so that expressions of this template have waited
     /// recently.
-    pub fn over_budget_of(&self, template: &NamespacedName) -> impl Iterator<Item = &Arc<str>> {
+    pub fn over_budget_of(&self, template: &Declarer) -> impl Iterator<Item = &Arc<str>> {
         self.over_budget.get(template).into_iter().flat_map(BTreeMap::keys)
     }
 
     /// Notes that expressions of a template wait, since this namespace has used up its processor time.
     /// Returns whether the template's list of namespaces has changed.
-    pub fn over_budget(&mut self, template: &NamespacedName, namespace: &Arc<str>, now: Timestamp) -> bool {
+    pub fn over_budget(&mut self, template: &Declarer, namespace: &Arc<str>, now: Timestamp) -> bool {
         let until = now.saturating_add(OVER_BUDGET_FOR).unwrap_or(Timestamp::MAX);
         let namespaces = self.over_budget.entry(template.clone()).or_default();
         if let Some(known) = namespaces.get_mut(namespace) {
@@ -179,7 +179,7 @@ impl Memory {
 
     /// Forgets namespaces whose last wait, and rules whose last deferral, is long ago. Returns the templates
     /// that had such a namespace.
-    pub fn within_budget(&mut self, now: Timestamp) -> Vec<NamespacedName> {
+    pub fn within_budget(&mut self, now: Timestamp) -> Vec<Declarer> {
         self.put_off.retain(|_, until| *until >= now);
         let mut changed = Vec::new();
         self.over_budget.retain(|template, namespaces| {
@@ -213,11 +213,7 @@ impl Memory {
     }
 
     /// Changes the memory of a monitor.
-    pub fn at_monitor<T>(
-        &mut self,
-        monitor: &NamespacedName,
-        change: impl FnOnce(&mut MonitorMemory) -> T,
-    ) -> T {
+    pub fn at_monitor<T>(&mut self, monitor: &Declarer, change: impl FnOnce(&mut MonitorMemory) -> T) -> T {
         at(&mut self.monitors, monitor, change)
     }
 
@@ -307,7 +303,7 @@ impl Memory {
 
     /// Makes refused writes of this rule or template due at once, if they are of the kind and namespace of
     /// its deleted object.
-    pub(super) fn freed(&mut self, object: &ObjectKey, rule: &NamespacedName) {
+    pub(super) fn freed(&mut self, object: &ObjectKey, rule: &Declarer) {
         let slots = self.slots.range_mut(first_beside(object)..);
         slots.take_while(|(slot, _)| is_beside(slot, object)).for_each(|(_, memory)| memory.freed(rule));
     }
@@ -332,7 +328,7 @@ impl Memory {
     }
 
     /// Forgets a monitor that was deleted.
-    pub(super) fn forget_monitor(&mut self, monitor: &NamespacedName) {
+    pub(super) fn forget_monitor(&mut self, monitor: &Declarer) {
         self.monitors.remove(monitor);
     }
 
@@ -411,7 +407,7 @@ mod tests {
             namespace: "shop".into(),
             name: name.into(),
         };
-        let (mut memory, monitor) = (Memory::default(), NamespacedName::new("shop", "monitor"));
+        let (mut memory, monitor) = (Memory::default(), Declarer::monitor("shop", "monitor"));
         memory.at_workload(&key("waits"), RestartMemory::goes_on);
         memory.at_workload(&key("removed"), |it| {
             it.pods_removed(at(1));
@@ -432,7 +428,7 @@ mod tests {
     /// turn was a warning.
     #[test]
     fn a_namespace_over_its_budget_is_news_once_beside_others() {
-        let (mut memory, kit) = (Memory::default(), NamespacedName::of_template("platform", "kit"));
+        let (mut memory, kit) = (Memory::default(), Declarer::template("platform", "kit"));
         let over = |memory: &Memory| -> Vec<String> {
             memory.over_budget_of(&kit).map(ToString::to_string).collect()
         };

@@ -129,7 +129,7 @@ impl ObjectFacts {
     /// declared. All other objects are compared by content. If the content differs without a change by
     /// another writer, a dry run shows whether a further write would change it.
     pub fn is_declared(&self) -> bool {
-        let by_template = self.marks.as_deref().is_some_and(|marks| marks.rule.template().is_some());
+        let by_template = self.marks.as_deref().is_some_and(|marks| marks.rule.as_template().is_some());
         self.examined.is_some() && by_template
     }
 

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Drift, ObjectFacts, RenderedObject, RenderedSet, SeenBy, World};
 use crate::{
     digest::Fingerprint,
-    names::{InstanceName, Kind, NamespacedName, ObjectKey},
+    names::{Declarer, InstanceName, Kind, NamespacedName, ObjectKey},
 };
 
 impl World {
@@ -139,7 +139,7 @@ impl World {
     }
 
     /// The objects whose marks name this rule, whether or not the marks verify.
-    pub fn copies_of_rule(&self, rule: &NamespacedName) -> impl Iterator<Item = &ObjectKey> {
+    pub fn copies_of_rule(&self, rule: &Declarer) -> impl Iterator<Item = &ObjectKey> {
         self.cluster.copies_by_rule.get(rule).into_iter().flatten().map(Arc::as_ref)
     }
 
@@ -171,14 +171,14 @@ impl World {
     }
 
     /// The set that a template declares for a namespace or object, as last rendered.
-    pub fn rendered(&self, template: &NamespacedName, instance: &InstanceName) -> Option<&RenderedSet> {
+    pub fn rendered(&self, template: &Declarer, instance: &InstanceName) -> Option<&RenderedSet> {
         self.cluster.rendered.set(template, instance)
     }
 
     /// Everything that a template declares, as last rendered.
     pub fn rendered_of<'w>(
         &'w self,
-        template: &NamespacedName,
+        template: &Declarer,
     ) -> impl Iterator<Item = (&'w InstanceName, &'w RenderedSet)> + use<'w> {
         self.cluster.rendered.sets_of(template)
     }
@@ -186,7 +186,7 @@ impl World {
     /// Everything that a template declares in one namespace, as last rendered.
     pub fn rendered_in<'w>(
         &'w self,
-        template: &NamespacedName,
+        template: &Declarer,
         namespace: &'w str,
     ) -> impl Iterator<Item = (&'w InstanceName, &'w RenderedSet)> + use<'w> {
         self.cluster.rendered.sets_in(template, namespace)
@@ -196,8 +196,7 @@ impl World {
     pub fn rendered_at<'w>(
         &'w self,
         slot: &'w ObjectKey,
-    ) -> impl Iterator<Item = (&'w NamespacedName, &'w InstanceName, &'w RenderedSet, &'w RenderedObject)>
-    {
+    ) -> impl Iterator<Item = (&'w Declarer, &'w InstanceName, &'w RenderedSet, &'w RenderedObject)> {
         self.cluster.rendered.at(slot)
     }
 
@@ -298,13 +297,13 @@ impl World {
     }
 }
 
-type Copies = BTreeMap<NamespacedName, BTreeSet<Arc<ObjectKey>>>;
+type Copies<At> = BTreeMap<At, BTreeSet<Arc<ObjectKey>>>;
 
-fn add_to(index: &mut Copies, at: &NamespacedName, key: &Arc<ObjectKey>) {
+fn add_to<At: Ord + Clone>(index: &mut Copies<At>, at: &At, key: &Arc<ObjectKey>) {
     index.entry(at.clone()).or_default().insert(key.clone());
 }
 
-fn remove_from(index: &mut Copies, at: &NamespacedName, key: &ObjectKey) {
+fn remove_from<At: Ord>(index: &mut Copies<At>, at: &At, key: &ObjectKey) {
     if let Some(set) = index.get_mut(at) {
         set.remove(key);
         if set.is_empty() {

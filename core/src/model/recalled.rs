@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::names::NamespacedName;
+use crate::names::Declarer;
 
 /// The grants to one object's annotations in the index of annotated sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,5 +24,5 @@ pub(super) enum Recall {
     /// This process leads, and has not read the index yet.
     Pending,
     /// The listed grants whose annotations have stayed on the object ever since.
-    Known(BTreeMap<NamespacedName, ListedGrant>),
+    Known(BTreeMap<Declarer, ListedGrant>),
 }

@@ -7,7 +7,7 @@ use super::{
     Declared, World,
     recalled::{ListedGrant, Recall},
 };
-use crate::names::NamespacedName;
+use crate::names::Declarer;
 
 impl World {
     /// Starts leading: no proof of an annotation has an effect until the index was read.
@@ -22,7 +22,7 @@ impl World {
 
     /// Stores the grants of the index, once all objects are known. A grant whose annotations are no longer on
     /// the object was withdrawn.
-    pub fn recall_grants(&mut self, listed: impl IntoIterator<Item = (NamespacedName, ListedGrant)>) {
+    pub fn recall_grants(&mut self, listed: impl IntoIterator<Item = (Declarer, ListedGrant)>) {
         let mut known = BTreeMap::new();
         for (name, mut grant) in listed {
             let now = self.declared_by_annotations(&name);
@@ -44,22 +44,22 @@ impl World {
     /// new or have changed.
     pub fn note_listed(
         &mut self,
-        listed: impl IntoIterator<Item = (NamespacedName, ListedGrant)>,
-    ) -> Vec<NamespacedName> {
+        listed: impl IntoIterator<Item = (Declarer, ListedGrant)>,
+    ) -> Vec<Declarer> {
         let Recall::Known(before) = &self.cluster.recall else { return Vec::new() };
-        let is_told = |name: &NamespacedName, uid: &str, generation: i64| {
+        let is_told = |name: &Declarer, uid: &str, generation: i64| {
             let known = [self.rule_authority(name), self.monitor_authority(name)];
             let mut known = known.into_iter().flatten().filter(|known| known.answer.is_ok());
             known.any(|known| *known.uid == *uid && known.generation == generation)
         };
-        let mut after: BTreeMap<NamespacedName, ListedGrant> = listed.into_iter().collect();
+        let mut after: BTreeMap<Declarer, ListedGrant> = listed.into_iter().collect();
         for (name, ListedGrant { uid, generations }) in &mut after {
             let earlier = before.get(name).filter(|earlier| earlier.uid == *uid);
             let is_known = |one: &i64| earlier.is_some_and(|earlier| earlier.generations.contains(one));
             generations.retain(|one| is_known(one) || is_told(name, uid, *one));
         }
         after.retain(|_, grant| !grant.generations.is_empty());
-        let is_new = |(name, grant): &(&NamespacedName, &ListedGrant)| before.get(name) != Some(grant);
+        let is_new = |(name, grant): &(&Declarer, &ListedGrant)| before.get(name) != Some(grant);
         let new = after.iter().filter(is_new).map(|(name, _)| name.clone()).collect();
         self.cluster.recall = Recall::Known(after);
         new
@@ -67,7 +67,7 @@ impl World {
 
     /// Drops the listed grants that an object's annotations no longer declare. A dropped grant stays invalid
     /// when somebody writes the annotations again.
-    pub(crate) fn withdraw_recalled(&mut self, name: &NamespacedName) {
+    pub(crate) fn withdraw_recalled(&mut self, name: &Declarer) {
         let now = self.declared_by_annotations(name);
         let Recall::Known(known) = &mut self.cluster.recall else { return };
         let Some(grant) = known.get_mut(name) else { return };
@@ -81,8 +81,8 @@ impl World {
 
     /// Whether a proof of this declaration is valid; `None` until the index was read. A proof in a status is
     /// always valid, since only we write the status.
-    pub fn recalls<S, C, T>(&self, name: &NamespacedName, facts: &Declared<S, C, T>) -> Option<bool> {
-        if name.annotated().is_none() {
+    pub fn recalls<S, C, T>(&self, name: &Declarer, facts: &Declared<S, C, T>) -> Option<bool> {
+        if name.as_annotated().is_none() {
             return Some(true);
         }
         match &self.cluster.recall {
@@ -95,7 +95,7 @@ impl World {
     }
 
     /// UID and generation of the valid rule and monitor that an object's annotations declare.
-    fn declared_by_annotations(&self, name: &NamespacedName) -> Vec<(Box<str>, i64)> {
+    fn declared_by_annotations(&self, name: &Declarer) -> Vec<(Box<str>, i64)> {
         let rule = self.rules().get(name).filter(|facts| facts.compiled.is_ok());
         let monitor = self.monitors().get(name).filter(|facts| facts.compiled.is_ok());
         let rule = rule.map(|facts| (facts.uid.clone(), facts.generation));

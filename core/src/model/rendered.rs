@@ -14,7 +14,7 @@ use super::{NamespaceFacts, room::Room};
 use crate::{
     api::{DeletionPolicy, Recreate},
     digest::Fingerprint,
-    names::{InstanceName, NamespacedName, ObjectKey},
+    names::{Declarer, InstanceName, ObjectKey},
     validate::CompiledTemplate,
 };
 
@@ -200,8 +200,8 @@ impl RenderedSet {
 /// All sets, with an index by slot.
 #[derive(Debug)]
 pub(super) struct Rendered {
-    sets: BTreeMap<NamespacedName, BTreeMap<InstanceName, RenderedSet>>,
-    by_slot: BTreeMap<ObjectKey, BTreeSet<(NamespacedName, InstanceName)>>,
+    sets: BTreeMap<Declarer, BTreeMap<InstanceName, RenderedSet>>,
+    by_slot: BTreeMap<ObjectKey, BTreeSet<(Declarer, InstanceName)>>,
     /// Bytes of all objects, by the namespace of their templates.
     room: Room,
 }
@@ -214,14 +214,14 @@ impl Default for Rendered {
 
 impl Rendered {
     /// The set of a template for this instance, if it was rendered.
-    pub(super) fn set(&self, template: &NamespacedName, instance: &InstanceName) -> Option<&RenderedSet> {
+    pub(super) fn set(&self, template: &Declarer, instance: &InstanceName) -> Option<&RenderedSet> {
         self.sets.get(template)?.get(instance)
     }
 
     /// Like [`Self::set`], mutable; callers must not change the set's objects.
     pub(super) fn set_mut(
         &mut self,
-        template: &NamespacedName,
+        template: &Declarer,
         instance: &InstanceName,
     ) -> Option<&mut RenderedSet> {
         self.sets.get_mut(template)?.get_mut(instance)
@@ -230,7 +230,7 @@ impl Rendered {
     /// Every set of a template.
     pub(super) fn sets_of<'r>(
         &'r self,
-        template: &NamespacedName,
+        template: &Declarer,
     ) -> impl Iterator<Item = (&'r InstanceName, &'r RenderedSet)> + use<'r> {
         self.sets.get(template).into_iter().flatten()
     }
@@ -238,7 +238,7 @@ impl Rendered {
     /// The sets of a template in one namespace.
     pub(super) fn sets_in<'r>(
         &'r self,
-        template: &NamespacedName,
+        template: &Declarer,
         namespace: &'r str,
     ) -> impl Iterator<Item = (&'r InstanceName, &'r RenderedSet)> + use<'r> {
         let of_template = self.sets.get(template).into_iter();
@@ -250,8 +250,7 @@ impl Rendered {
     pub(super) fn at<'r>(
         &'r self,
         slot: &'r ObjectKey,
-    ) -> impl Iterator<Item = (&'r NamespacedName, &'r InstanceName, &'r RenderedSet, &'r RenderedObject)>
-    {
+    ) -> impl Iterator<Item = (&'r Declarer, &'r InstanceName, &'r RenderedSet, &'r RenderedObject)> {
         self.by_slot.get(slot).into_iter().flatten().filter_map(move |(template, instance)| {
             let set = self.set(template, instance)?;
             Some((template, instance, set, set.objects.iter().find(|object| object.slot == *slot)?))
@@ -271,20 +270,15 @@ impl Rendered {
 
     /// Replaces the set of a template for this instance. If all rendered objects together would take too much
     /// memory, a fault replaces the objects of this set.
-    pub(super) fn replace(
-        &mut self,
-        template: &NamespacedName,
-        instance: &InstanceName,
-        set: Option<RenderedSet>,
-    ) {
+    pub(super) fn replace(&mut self, template: &Declarer, instance: &InstanceName, set: Option<RenderedSet>) {
         self.remove(template, instance);
         let Some(mut set) = set else { return };
-        if !set.objects.is_empty() && !self.room.has(&template.namespace, set.bytes()) {
+        if !set.objects.is_empty() && !self.room.has(template.namespace(), set.bytes()) {
             let message = format!(
                 "the objects of all templates of namespace {} together may take {} KiB here now, a quarter of what other \
                  namespaces leave of {} MiB: make them smaller, or select less",
-                template.namespace,
-                self.room.share(&template.namespace) >> 10,
+                template.namespace(),
+                self.room.share(template.namespace()) >> 10,
                 MOST_BYTES >> 20
             );
             set = RenderedSet {
@@ -297,12 +291,12 @@ impl Rendered {
             let of_slot = self.by_slot.entry(object.slot.clone()).or_default();
             of_slot.insert((template.clone(), instance.clone()));
         }
-        self.room.take(&template.namespace, set.bytes());
+        self.room.take(template.namespace(), set.bytes());
         self.sets.entry(template.clone()).or_default().insert(instance.clone(), set);
     }
 
     /// Forgets all sets of a template.
-    pub(super) fn forget(&mut self, template: &NamespacedName) {
+    pub(super) fn forget(&mut self, template: &Declarer) {
         let instances: Vec<InstanceName> =
             self.sets_of(template).map(|(instance, _)| instance.clone()).collect();
         for instance in instances {
@@ -310,14 +304,14 @@ impl Rendered {
         }
     }
 
-    fn remove(&mut self, template: &NamespacedName, instance: &InstanceName) {
+    fn remove(&mut self, template: &Declarer, instance: &InstanceName) {
         let Some(sets) = self.sets.get_mut(template) else { return };
         let before = sets.remove(instance);
         if sets.is_empty() {
             self.sets.remove(template);
         }
         let Some(before) = before else { return };
-        self.room.give_back(&template.namespace, before.bytes());
+        self.room.give_back(template.namespace(), before.bytes());
         for object in before.objects {
             if let Some(of_slot) = self.by_slot.get_mut(&object.slot) {
                 of_slot.remove(&(template.clone(), instance.clone()));

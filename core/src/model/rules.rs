@@ -10,7 +10,7 @@ use std::{
 use super::RuleFacts;
 use crate::{
     api::CopyratorRuleStatus,
-    names::NamespacedName,
+    names::Declarer,
     validate::{CompiledRule, Globs},
 };
 
@@ -20,13 +20,13 @@ const MOST_NAMES: usize = 128;
 /// Rules by name. `Rules` reads like a map; only this file changes the map and keeps the indexes up to date.
 #[derive(Debug, Default)]
 pub struct Rules {
-    all: BTreeMap<NamespacedName, RuleFacts>,
+    all: BTreeMap<Declarer, RuleFacts>,
     sources: ByName,
     copies: ByName,
 }
 
 impl Deref for Rules {
-    type Target = BTreeMap<NamespacedName, RuleFacts>;
+    type Target = BTreeMap<Declarer, RuleFacts>;
 
     fn deref(&self) -> &Self::Target {
         &self.all
@@ -34,8 +34,8 @@ impl Deref for Rules {
 }
 
 impl<'r> IntoIterator for &'r Rules {
-    type Item = (&'r NamespacedName, &'r RuleFacts);
-    type IntoIter = std::collections::btree_map::Iter<'r, NamespacedName, RuleFacts>;
+    type Item = (&'r Declarer, &'r RuleFacts);
+    type IntoIter = std::collections::btree_map::Iter<'r, Declarer, RuleFacts>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.all.iter()
@@ -44,7 +44,7 @@ impl<'r> IntoIterator for &'r Rules {
 
 impl Rules {
     /// Adds a rule; returns the earlier facts.
-    pub fn insert(&mut self, rule: NamespacedName, facts: RuleFacts) -> Option<RuleFacts> {
+    pub fn insert(&mut self, rule: Declarer, facts: RuleFacts) -> Option<RuleFacts> {
         let before = self.remove(&rule);
         if let Ok(compiled) = &facts.compiled {
             self.sources.add(&rule, compiled, source_names(compiled));
@@ -55,7 +55,7 @@ impl Rules {
     }
 
     /// Removes a rule, and returns the rule's facts.
-    pub fn remove(&mut self, rule: &NamespacedName) -> Option<RuleFacts> {
+    pub fn remove(&mut self, rule: &Declarer) -> Option<RuleFacts> {
         let facts = self.all.remove(rule)?;
         if let Ok(compiled) = &facts.compiled {
             self.sources.remove(rule, source_names(compiled));
@@ -65,7 +65,7 @@ impl Rules {
     }
 
     /// A rule's status, to be changed.
-    pub fn status_mut(&mut self, rule: &NamespacedName) -> Option<&mut Option<CopyratorRuleStatus>> {
+    pub fn status_mut(&mut self, rule: &Declarer) -> Option<&mut Option<CopyratorRuleStatus>> {
         self.all.get_mut(rule).map(|facts| &mut facts.status)
     }
 
@@ -73,7 +73,7 @@ impl Rules {
     pub fn copying_from<'r>(
         &'r self,
         name: &str,
-    ) -> impl Iterator<Item = (&'r NamespacedName, &'r CompiledRule)> + use<'r> {
+    ) -> impl Iterator<Item = (&'r Declarer, &'r CompiledRule)> + use<'r> {
         self.sources.get(name)
     }
 
@@ -81,13 +81,13 @@ impl Rules {
     pub fn copying_to<'r>(
         &'r self,
         name: &str,
-    ) -> impl Iterator<Item = (&'r NamespacedName, &'r CompiledRule)> + use<'r> {
+    ) -> impl Iterator<Item = (&'r Declarer, &'r CompiledRule)> + use<'r> {
         self.copies.get(name)
     }
 }
 
 /// Compiled rules, in order.
-type Understood = BTreeMap<NamespacedName, Arc<CompiledRule>>;
+type Understood = BTreeMap<Declarer, Arc<CompiledRule>>;
 
 /// Rules by the object names that they concern.
 #[derive(Debug, Default)]
@@ -98,7 +98,7 @@ struct ByName {
 }
 
 impl ByName {
-    fn add(&mut self, rule: &NamespacedName, compiled: &Arc<CompiledRule>, names: Option<BTreeSet<String>>) {
+    fn add(&mut self, rule: &Declarer, compiled: &Arc<CompiledRule>, names: Option<BTreeSet<String>>) {
         match names {
             None => drop(self.any.insert(rule.clone(), compiled.clone())),
             Some(names) => {
@@ -109,7 +109,7 @@ impl ByName {
         }
     }
 
-    fn remove(&mut self, rule: &NamespacedName, names: Option<BTreeSet<String>>) {
+    fn remove(&mut self, rule: &Declarer, names: Option<BTreeSet<String>>) {
         self.any.remove(rule);
         for name in names.into_iter().flatten() {
             if let Some(rules) = self.named.get_mut(name.as_str()) {
@@ -121,10 +121,7 @@ impl ByName {
         }
     }
 
-    fn get<'r>(
-        &'r self,
-        name: &str,
-    ) -> impl Iterator<Item = (&'r NamespacedName, &'r CompiledRule)> + use<'r> {
+    fn get<'r>(&'r self, name: &str) -> impl Iterator<Item = (&'r Declarer, &'r CompiledRule)> + use<'r> {
         let named = self.named.get(name).into_iter().flatten();
         named.chain(&self.any).map(|(rule, compiled)| (rule, &**compiled))
     }
@@ -137,14 +134,14 @@ fn source_names(compiled: &CompiledRule) -> Option<BTreeSet<String>> {
 }
 
 /// The names of a rule's copies, if the rule alone determines them.
-fn copy_names(rule: &NamespacedName, compiled: &CompiledRule) -> Option<BTreeSet<String>> {
+fn copy_names(rule: &Declarer, compiled: &CompiledRule) -> Option<BTreeSet<String>> {
     let template = &compiled.shape.name;
     let names = match compiled.names.as_ref().and_then(Globs::literals) {
         Some(names) => names,
         None if template.is_constant() => &[String::new()][..],
         None => return None,
     };
-    let own = [rule.namespace.to_string()];
+    let own = [rule.namespace().to_string()];
     let namespaces = match compiled.source_namespaces.as_slice() {
         [] => &own[..],
         namespaces => namespaces,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{SpreadLimits, Store};
-use crate::names::{InstanceKind, Kind, NamespacedName, TemplateKind};
+use crate::names::{Declarer, InstanceKind, Kind, TemplateKind};
 
 /// The settings of a process, which no watch changes.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ pub struct Settings {
     /// The namespace of Copyrator's own objects.
     pub own_namespace: String,
     /// The only rule that this process serves (`--rule-name`); copies of other rules are left alone.
-    pub only_rule: Option<NamespacedName>,
+    pub only_rule: Option<Declarer>,
     /// Whether this process reads our CustomResourceDefinitions: it manages copies, and has the right to read
     /// them.
     pub reads_definitions: bool,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     api::WorkloadKind,
-    names::{Kind, NamespacedName},
+    names::{Declarer, Kind},
 };
 
 /// One set of facts that must be complete before the planner decides: the first list of a watch, or the key
@@ -71,10 +71,10 @@ impl Store {
     }
 
     /// The store of the rule or template of this name.
-    pub fn declaring(name: &NamespacedName) -> Self {
-        match name.template() {
-            Some(_) => Self::CopyratorTemplates,
-            None => Self::CopyratorRules,
+    pub fn declaring(name: &Declarer) -> Self {
+        match name {
+            Declarer::Template(_) => Self::CopyratorTemplates,
+            _ => Self::CopyratorRules,
         }
     }
 

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     api::WorkloadKind,
     digest::DigestKey,
-    names::{InstanceKind, Kind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, InstanceKind, Kind, NamespacedName, ObjectKey, WorkloadKey},
 };
 
 /// The model of the cluster at one moment: the observed state, the process's memory of its own actions, and
@@ -116,8 +116,8 @@ impl World {
         &self.cluster.rules
     }
 
-    /// All templates, by the names that they have among rules.
-    pub fn templates(&self) -> &BTreeMap<NamespacedName, TemplateFacts> {
+    /// All templates, by name.
+    pub fn templates(&self) -> &BTreeMap<Declarer, TemplateFacts> {
         &self.cluster.templates
     }
 
@@ -158,10 +158,10 @@ impl World {
     }
 
     /// The rule or template of this name.
-    pub fn declaration(&self, name: &NamespacedName) -> Option<Declaration<'_>> {
-        match name.template() {
-            Some(_) => self.templates().get(name).map(Declaration::Template),
-            None => self.rules().get(name).map(Declaration::Rule),
+    pub fn declaration(&self, name: &Declarer) -> Option<Declaration<'_>> {
+        match name {
+            Declarer::Template(_) => self.templates().get(name).map(Declaration::Template),
+            _ => self.rules().get(name).map(Declaration::Rule),
         }
     }
 
@@ -172,7 +172,7 @@ impl World {
     }
 
     /// The CustomResourceDefinition of a rule or template.
-    pub fn definition_of(&self, name: &NamespacedName) -> Option<&Definition> {
+    pub fn definition_of(&self, name: &Declarer) -> Option<&Definition> {
         self.cluster.definitions.get(&Store::declaring(name))
     }
 
@@ -182,7 +182,7 @@ impl World {
     }
 
     /// The last answer about a rule's identity.
-    pub fn rule_authority(&self, rule: &NamespacedName) -> Option<&Authority> {
+    pub fn rule_authority(&self, rule: &Declarer) -> Option<&Authority> {
         self.cluster.rule_authority.get(rule)
     }
 
@@ -192,7 +192,7 @@ impl World {
     }
 
     /// All monitors, by name.
-    pub fn monitors(&self) -> &BTreeMap<NamespacedName, MonitorFacts> {
+    pub fn monitors(&self) -> &BTreeMap<Declarer, MonitorFacts> {
         &self.cluster.monitors
     }
 
@@ -200,29 +200,29 @@ impl World {
     pub fn monitors_in<'w>(
         &'w self,
         namespace: &'w str,
-    ) -> impl Iterator<Item = (&'w NamespacedName, &'w MonitorFacts)> {
+    ) -> impl Iterator<Item = (&'w Declarer, &'w MonitorFacts)> {
         self.monitors()
-            .range(NamespacedName::new(namespace, "")..)
-            .take_while(move |(key, _)| &*key.namespace == namespace)
+            .range(Declarer::monitor(namespace, "")..)
+            .take_while(move |(key, _)| **key.namespace() == *namespace)
     }
 
     /// The last answer about a monitor's identity.
-    pub fn monitor_authority(&self, monitor: &NamespacedName) -> Option<&Authority> {
+    pub fn monitor_authority(&self, monitor: &Declarer) -> Option<&Authority> {
         self.cluster.monitor_authority.get(monitor)
     }
 
     /// The pods that a monitor's podSelector selected when they were last listed.
-    pub fn selected_pods(&self, monitor: &NamespacedName) -> Option<&PodsSeen> {
+    pub fn selected_pods(&self, monitor: &Declarer) -> Option<&PodsSeen> {
         self.cluster.selected_pods.get(monitor)
     }
 
     /// When we wrote the `podsApplied` in a monitor's status (1 s resolution).
-    pub fn pods_recorded(&self, monitor: &NamespacedName) -> Option<Timestamp> {
+    pub fn pods_recorded(&self, monitor: &Declarer) -> Option<Timestamp> {
         self.cluster.pods_recorded.get(monitor).copied()
     }
 
     /// When somebody wrote `copyrator.dev/restart-now` on a monitor (1 s resolution).
-    pub fn restart_now(&self, monitor: &NamespacedName) -> Option<Timestamp> {
+    pub fn restart_now(&self, monitor: &Declarer) -> Option<Timestamp> {
         self.cluster.restart_now.get(monitor).copied()
     }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Kind, NamespacedName,
+    Declarer, Kind, NamespacedName,
     granted::{GrantedKinds, TooManyKinds},
 };
 
@@ -31,6 +31,11 @@ impl InstanceName {
     /// Namespace and name of the object; `None` for a namespace.
     pub fn object(&self) -> Option<NamespacedName> {
         Some(NamespacedName { namespace: self.namespace.clone(), name: self.object.clone()? })
+    }
+
+    /// The source that the marks on the instance's objects name: the object, or else the template.
+    pub fn source(&self, template: &Declarer) -> NamespacedName {
+        self.object().unwrap_or_else(|| template.named())
     }
 }
 

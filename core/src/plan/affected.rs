@@ -20,7 +20,7 @@ use super::{
 use crate::{
     marks::{CA_SECRET, KEY_SECRET},
     model::{RuleFacts, Store, World},
-    names::{InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, WorkloadKey},
     validate::{CompiledRule, CompiledTemplate},
 };
 
@@ -32,20 +32,20 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// The authority of a rule or template; if the authority changes, also all slots of the rule or template.
-    Rule(NamespacedName),
+    Rule(Declarer),
     /// The objects that a template declares for one namespace or object, and their slots.
-    Rendering(NamespacedName, InstanceName),
+    Rendering(Declarer, InstanceName),
     /// A monitor's authority and the monitor's own pods; if the authority changes, also all workloads of the
     /// monitor.
-    Monitor(NamespacedName),
+    Monitor(Declarer),
     /// One possible copy, by the place where it would be.
     Slot(ObjectKey),
     /// One workload, which may have to restart.
     Workload(WorkloadKey),
     /// The status of a rule or template, or the Events of a rule that annotations declare.
-    RuleStatus(NamespacedName),
+    RuleStatus(Declarer),
     /// The status of a monitor, or the Events of a monitor that annotations declare.
-    MonitorStatus(NamespacedName),
+    MonitorStatus(Declarer),
     /// The status of a ConfigPolicy, by its name.
     Policy(Arc<str>),
     /// The problem to report to the author of an object.
@@ -68,7 +68,7 @@ impl Key {
             Self::Workload(key) => Some(&key.namespace),
             Self::Rendering(_, instance) => Some(&instance.namespace),
             Self::Rule(name) | Self::Monitor(name) | Self::RuleStatus(name) | Self::MonitorStatus(name) => {
-                Some(&name.namespace)
+                Some(name.namespace())
             }
             Self::Policy(_) | Self::Scan | Self::SourceIndex | Self::Hooks | Self::DigestKey => None,
         }
@@ -79,12 +79,12 @@ impl Key {
     /// the whole cluster.
     pub fn tenant(&self) -> Option<&Arc<str>> {
         match self {
-            Self::Rendering(template, InstanceName { object: None, .. }) => Some(&template.namespace),
+            Self::Rendering(template, InstanceName { object: None, .. }) => Some(template.namespace()),
             Self::Rendering(_, instance) => Some(&instance.namespace),
             Self::Slot(key) | Self::Remark(key) => Some(&key.namespace),
             Self::Workload(key) => Some(&key.namespace),
             Self::Rule(name) | Self::Monitor(name) | Self::RuleStatus(name) | Self::MonitorStatus(name) => {
-                Some(&name.namespace)
+                Some(name.namespace())
             }
             Self::Policy(_) | Self::Scan | Self::SourceIndex | Self::Hooks | Self::DigestKey => None,
         }
@@ -113,14 +113,11 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
     match changed {
         Changed::Namespace(name) => namespace(world, name),
         Changed::Object(key) => object(world, key),
-        // The rule's slots are affected, too: another rule may want a slot that this rule releases without
-        // having written it.
-        Changed::Rule(name) => {
+        // The slots are affected, too: another rule may want a slot that this rule releases without having
+        // written it.
+        Changed::Rule(name) | Changed::Template(name) => {
             let slots = slots_to_check(world, name);
             slots.into_iter().chain([Key::Rule(name.clone())]).collect()
-        }
-        Changed::Template(name) => {
-            template_keys(world, name).into_iter().chain([Key::Rule(name.clone())]).collect()
         }
         Changed::Instance(kind, name) => instance(world, kind, name),
         Changed::Instances(kind) => {
@@ -167,8 +164,8 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
 /// overwrite if the object were no source. A rule that makes no copies has only its existing copies and the
 /// slots that another rule may get instead: the rule's own key covers all other slots once the rule may
 /// write.
-pub fn slots_to_check(world: &World, rule: &NamespacedName) -> BTreeSet<Key> {
-    if rule.template().is_some() {
+pub fn slots_to_check(world: &World, rule: &Declarer) -> BTreeSet<Key> {
+    if rule.as_template().is_some() {
         return template_keys(world, rule).into_iter().collect();
     }
     let wanted = match making(world, rule) {
@@ -180,7 +177,7 @@ pub fn slots_to_check(world: &World, rule: &NamespacedName) -> BTreeSet<Key> {
 }
 
 /// The compiled rule, if it makes copies at present.
-fn making<'w>(world: &'w World, rule: &NamespacedName) -> Option<&'w CompiledRule> {
+fn making<'w>(world: &'w World, rule: &Declarer) -> Option<&'w CompiledRule> {
     let facts = world.rules().get(rule)?;
     let compiled = facts.compiled.as_deref().ok()?;
     let makes = inert(world, rule, facts).is_none() && too_many(world, rule, compiled).is_none();
@@ -311,7 +308,7 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     let mut keys: BTreeSet<Key> = world.copies_of_source(&key.named()).cloned().map(Key::Slot).collect();
     keys.extend(workloads_using(world, key).into_iter().map(Key::Workload));
     keys.extend(monitors_watching(world, key).into_iter().map(Key::Monitor));
-    let own = key.annotation_rule();
+    let own = Declarer::annotated(key.clone());
     if world.rules().contains_key(&own) {
         keys.extend(slots_to_check(world, &own));
         keys.insert(Key::Rule(own.clone()));
@@ -383,7 +380,7 @@ fn statuses_naming(world: &World, key: &ObjectKey) -> Vec<Key> {
 
 /// Whether the API server has not been asked yet if this rule may write: until the answer, other rules wait
 /// for this rule's slots.
-fn is_waited_for(world: &World, rule: &NamespacedName) -> bool {
+fn is_waited_for(world: &World, rule: &Declarer) -> bool {
     world.rules().get(rule).is_some_and(|facts| authority(world, rule, facts).is_none())
 }
 
@@ -398,7 +395,7 @@ fn workload(world: &World, key: &WorkloadKey) -> BTreeSet<Key> {
 fn of_kind<'w>(
     world: &'w World,
     kind: &'w InstanceKind,
-) -> impl Iterator<Item = (&'w NamespacedName, &'w CompiledTemplate)> {
+) -> impl Iterator<Item = (&'w Declarer, &'w CompiledTemplate)> {
     let compiled =
         world.templates().iter().filter_map(|(name, facts)| Some((name, facts.compiled.as_deref().ok()?)));
     compiled.filter(move |(_, compiled)| compiled.instance_kind() == Some(kind))
@@ -426,7 +423,7 @@ fn instance(world: &World, kind: &InstanceKind, name: &NamespacedName) -> BTreeS
 
 /// The keys to look at after a change of a template: every instance that the template is or was rendered for,
 /// and each existing object of the template.
-fn template_keys(world: &World, template: &NamespacedName) -> Vec<Key> {
+fn template_keys(world: &World, template: &Declarer) -> Vec<Key> {
     let compiled = world.templates().get(template).and_then(|facts| facts.compiled.as_deref().ok());
     let demand = Demand::of(world, template);
     let compiled = compiled.filter(|_| demand != Demand::Nothing);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     model::{UnreadObject, World},
-    names::{InstanceKind, Kind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, InstanceKind, Kind, NamespacedName, ObjectKey, WorkloadKey},
 };
 
 /// A change in the world, by name alone.
@@ -15,9 +15,9 @@ pub enum Changed {
     /// An object of a kind that can be a copy, such as a ConfigMap, was created, changed or deleted.
     Object(ObjectKey),
     /// A rule was written or deleted.
-    Rule(NamespacedName),
+    Rule(Declarer),
     /// A template was written or deleted.
-    Template(NamespacedName),
+    Template(Declarer),
     /// An object that templates are rendered for was created, deleted, or changed in a field that a template
     /// reads.
     Instance(InstanceKind, NamespacedName),
@@ -26,7 +26,7 @@ pub enum Changed {
     /// The objects of a kind that templates declare became known or unknown.
     Granted(Kind),
     /// A monitor was written or deleted.
-    Monitor(NamespacedName),
+    Monitor(Declarer),
     /// A policy was written or deleted.
     Policy(Arc<str>),
     /// A workload was written, made progress, or was deleted.
@@ -63,9 +63,8 @@ impl Changed {
             Self::Namespace(name) => Some(name),
             Self::Object(key) => Some(&key.namespace),
             Self::Workload(key) => Some(&key.namespace),
-            Self::Rule(name) | Self::Template(name) | Self::Instance(_, name) | Self::Monitor(name) => {
-                Some(&name.namespace)
-            }
+            Self::Rule(name) | Self::Template(name) | Self::Monitor(name) => Some(name.namespace()),
+            Self::Instance(_, name) => Some(&name.namespace),
             Self::Policy(_) | Self::Instances(_) | Self::Granted(_) | Self::SourceIndex | Self::Lists => None,
         }
     }

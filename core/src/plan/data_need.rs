@@ -18,7 +18,7 @@ use super::{
 use crate::{
     api::{DataKind, PolicyKind},
     model::{DATA_KINDS, DataNeed, NamespaceFacts, PolicyFacts, SeenBy, WorkloadFacts, World},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
 };
 
 #[cfg(test)]
@@ -30,7 +30,7 @@ pub fn needed(world: &World) -> DataNeed {
     world.rules().keys().for_each(|rule| of_rule(world, rule, &mut need));
     if serves_all(world) {
         world.policies().values().for_each(|facts| of_policy(world, facts, &mut need));
-        world.monitors().keys().for_each(|monitor| need.add_both(&monitor.namespace));
+        world.monitors().keys().for_each(|monitor| need.add_both(monitor.namespace()));
         for (key, _) in world.workloads().iter().filter(|(_, facts)| is_looked_at(facts)) {
             need.add_both(&key.namespace);
         }
@@ -50,7 +50,7 @@ pub fn needed_by(world: &World, changed: &Changed) -> DataNeed {
         Changed::Policy(name) => {
             world.policies().get(name).into_iter().for_each(|facts| of_policy(world, facts, &mut need));
         }
-        Changed::Monitor(name) => need.add_both(&name.namespace),
+        Changed::Monitor(name) => need.add_both(name.namespace()),
         Changed::Workload(key) => {
             if world.workloads().get(key).is_some_and(|facts| is_looked_at(facts)) {
                 need.add_both(&key.namespace);
@@ -58,7 +58,7 @@ pub fn needed_by(world: &World, changed: &Changed) -> DataNeed {
         }
         Changed::Object(key) => {
             of_copy(world, key, &mut need);
-            if world.monitors().contains_key(&key.annotation_rule()) {
+            if world.monitors().contains_key(&Declarer::annotated(key.clone())) {
                 need.add_both(&key.namespace);
             }
             of_source(world, key, &mut need);
@@ -87,8 +87,8 @@ fn itself(key: &ObjectKey, need: &mut DataNeed) {
 /// Adds the namespaces of a rule's sources, whether the rule may write or not: no other rule may overwrite
 /// its sources. An invalid rule may have ConfigMaps or Secrets as sources, so both kinds are needed. The
 /// watch by label shows annotated sources.
-fn of_rule(world: &World, rule: &NamespacedName, need: &mut DataNeed) {
-    let Some(facts) = world.rules().get(rule).filter(|_| rule.annotated().is_none()) else { return };
+fn of_rule(world: &World, rule: &Declarer, need: &mut DataNeed) {
+    let Some(facts) = world.rules().get(rule).filter(|_| rule.as_annotated().is_none()) else { return };
     match &facts.compiled {
         Ok(compiled) => {
             if let Some(kind) = compiled.kind.data() {
@@ -135,11 +135,11 @@ fn is_looked_at(facts: &WorkloadFacts) -> bool {
 fn of_copy(world: &World, copy: &ObjectKey, need: &mut DataNeed) {
     let marks = world.object(copy).filter(|facts| is_copy(world, copy, facts));
     let rule = marks.and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.rule);
-    let source = rule.filter(|rule| !is_anothers(world, rule)).and_then(|rule| rule.annotated());
+    let source = rule.filter(|rule| !is_anothers(world, rule)).and_then(|rule| rule.as_annotated());
     let is_shown =
         |source: &ObjectKey| world.object(source).is_some_and(|facts| facts.seen.is_by(SeenBy::Declaring));
     let lacks = |source: &ObjectKey| world.has_listed_declaring(source.kind) && !is_shown(source);
-    source.filter(lacks).into_iter().for_each(|source| itself(&source, need));
+    source.filter(|source| lacks(source)).into_iter().for_each(|source| itself(source, need));
 }
 
 /// Adds an object that has lost its label, if it has copies.
@@ -147,7 +147,7 @@ fn of_source(world: &World, source: &ObjectKey, need: &mut DataNeed) {
     if world.object(source).is_some_and(|facts| facts.seen.is_by(SeenBy::Declaring)) {
         return;
     }
-    let rule = source.annotation_rule();
+    let rule = Declarer::annotated(source.clone());
     world.copies_of_rule(&rule).for_each(|copy| of_copy(world, copy, need));
 }
 

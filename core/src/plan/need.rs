@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     model::Right,
-    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, Kind, ObjectKey, WorkloadKey},
 };
 
 /// A fact that must be fetched before the decision can be made.
@@ -21,9 +21,9 @@ pub enum Need {
     /// The pods of this workload.
     Pods(WorkloadKey),
     /// The pods that this monitor's podSelector finds.
-    SelectedPods(NamespacedName),
+    SelectedPods(Declarer),
     /// Whether the identity of this rule has this right in this namespace.
-    Right(NamespacedName, Right, Arc<str>),
+    Right(Declarer, Right, Arc<str>),
 }
 
 impl Need {

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     dry_run::outcome::Outcome,
     marks::status_manager,
-    names::{NamespacedName, StatusPlace, TemplateKind},
+    names::{Declarer, NamespacedName, StatusPlace, TemplateKind},
     read::instances::resource,
 };
 
@@ -53,7 +53,7 @@ pub(crate) async fn write_instance_status(
     writer: &Writer,
     kind: &TemplateKind,
     place: StatusPlace,
-    template: &NamespacedName,
+    template: &Declarer,
     of: InstanceVersion<'_>,
     status: Option<&Value>,
 ) -> StatusWritten {

@@ -18,7 +18,7 @@ use crate::{
     connect::{WRITE_TIMEOUT, WriteClient},
     dry_run::outcome::Outcome,
     model::World,
-    names::{NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, NamespacedName, ObjectKey, WorkloadKey},
     plan::{
         StatusEvent,
         copy::{CopyAction, LargeSpread, SlotPlan, Version},
@@ -51,14 +51,14 @@ pub(crate) struct Reporter {
     pub(super) restarts: Restarts,
     writes: Family<WriteLabels, Counter>,
     /// The last report on each object that templates are rendered for, by template, object and topic.
-    hindrances: Dedup<(NamespacedName, NamespacedName, String)>,
+    hindrances: Dedup<(Declarer, NamespacedName, String)>,
 }
 
 /// The subject of a report on an object that a template is rendered for.
 #[derive(Clone, Copy)]
 pub(crate) struct Hindrance<'a> {
-    /// The template, by the template's name among rules.
-    pub template: &'a NamespacedName,
+    /// The template.
+    pub template: &'a Declarer,
     /// The object that the template is rendered for.
     pub object: &'a NamespacedName,
     /// The topic within the template. Reports about different topics do not replace each other.
@@ -134,7 +134,7 @@ impl Reporter {
         reason: &str,
         note: String,
         slot: &ObjectKey,
-        rule: Option<&NamespacedName>,
+        rule: Option<&Declarer>,
         foreign: Option<&Version>,
     ) {
         if let Some(foreign) = foreign {
@@ -163,13 +163,12 @@ impl Reporter {
         let key = (of.template.clone(), of.object.clone(), of.what.to_owned());
         let (Some(reason), Some(message)) = (reason, self.hindrances.is_new(&key, message)) else { return };
         let Some(about) = self.about_instance(of) else { return };
-        let name = of.template.template().unwrap_or_default();
-        let note = format!("CopyratorTemplate {}/{name}: {message}", of.template.namespace);
+        let note = format!("{}: {message}", of.template.said());
         self.event_of(EventType::Warning, reason, note, &about, None).await;
     }
 
     /// Reports a source that is large for so many targets. Copyrator still copies the source.
-    pub(crate) async fn large_spread(&self, rule: &NamespacedName, large: &LargeSpread) {
+    pub(crate) async fn large_spread(&self, rule: &Declarer, large: &LargeSpread) {
         tracing::warn!(%rule, what = %large, "a large spread");
         self.event(EventType::Warning, "LargeSpread", large.to_string(), &self.about_rule(rule), None).await;
     }
@@ -178,7 +177,7 @@ impl Reporter {
     pub(crate) async fn restarts_fail(
         &self,
         workload: &WorkloadKey,
-        monitors: &BTreeSet<NamespacedName>,
+        monitors: &BTreeSet<Declarer>,
         state: &RestartState,
         what: &str,
     ) {
@@ -191,7 +190,7 @@ impl Reporter {
     }
 
     /// Reports on a monitor that a workload has failed with changed content, and that other workloads wait.
-    pub(crate) async fn stage_failed(&self, monitor: &NamespacedName, workload: &WorkloadKey, what: String) {
+    pub(crate) async fn stage_failed(&self, monitor: &Declarer, workload: &WorkloadKey, what: String) {
         tracing::warn!(%monitor, %workload, what, "a stage has stopped");
         let (of_monitor, of_workload) = (self.about_monitor(monitor), self.about_workload(workload));
         self.event(
@@ -240,16 +239,10 @@ impl Reporter {
 
     /// Returns the Event's object for a rule: the rule, the template, or the object whose annotations declare
     /// it.
-    fn about_rule(&self, rule: &NamespacedName) -> ObjectReference {
+    fn about_rule(&self, rule: &Declarer) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         let uid = world.declaration(rule).map(|declared| declared.version().uid);
-        match (rule.annotated(), rule.template()) {
-            (Some(source), _) => ObjectReference { uid: uid.map(str::to_owned), ..about_object(&source) },
-            (None, Some(name)) => {
-                about_ours("CopyratorTemplate", &NamespacedName::new(rule.namespace.clone(), name), uid)
-            }
-            (None, None) => about_ours("CopyratorRule", rule, uid),
-        }
+        about_declarer(rule, uid)
     }
 
     /// Returns the Event's object for an object that a template is rendered for; `None` for an object that is
@@ -269,13 +262,10 @@ impl Reporter {
     }
 
     /// Returns the Event's object for a monitor: the monitor, or the object whose annotation declares it.
-    pub(super) fn about_monitor(&self, monitor: &NamespacedName) -> ObjectReference {
+    pub(super) fn about_monitor(&self, monitor: &Declarer) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         let uid = world.monitors().get(monitor).map(|facts| &*facts.uid);
-        match monitor.annotated() {
-            Some(object) => ObjectReference { uid: uid.map(str::to_owned), ..about_object(&object) },
-            None => about_ours("ConfigMonitor", monitor, uid),
-        }
+        about_declarer(monitor, uid)
     }
 
     /// Returns the Event's object for a ConfigMap or Secret.
@@ -345,13 +335,20 @@ pub(super) fn about_object(key: &ObjectKey) -> ObjectReference {
     }
 }
 
-fn about_ours(kind: &str, name: &NamespacedName, uid: Option<&str>) -> ObjectReference {
+fn about_declarer(declarer: &Declarer, uid: Option<&str>) -> ObjectReference {
+    let uid = uid.map(str::to_owned);
+    let (kind, name) = match declarer {
+        Declarer::Rule(name) => ("CopyratorRule", name),
+        Declarer::Template(name) => ("CopyratorTemplate", name),
+        Declarer::Monitor(name) => ("ConfigMonitor", name),
+        Declarer::Annotated(object) => return ObjectReference { uid, ..about_object(object) },
+    };
     ObjectReference {
         api_version: Some(format!("{}/{}", crate::api::GROUP, crate::api::VERSION)),
         kind: Some(kind.to_owned()),
         namespace: Some(name.namespace.to_string()),
         name: Some(name.name.to_string()),
-        uid: uid.map(str::to_owned),
+        uid,
         ..ObjectReference::default()
     }
 }

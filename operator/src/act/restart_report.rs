@@ -17,7 +17,7 @@ use super::{
 use crate::{
     explain::failed,
     model::Remark,
-    names::{NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, ObjectKey, WorkloadKey},
     plan::restart::{Cause, Failure, Removal, RemovePod, RestartAction, because},
 };
 
@@ -72,7 +72,7 @@ impl Reporter {
     /// Reports the deletion of pods of a monitor's podSelector, or that the deletion failed.
     pub(crate) async fn pods(
         &self,
-        monitor: &NamespacedName,
+        monitor: &Declarer,
         pods: &[RemovePod],
         how: Removal,
         why: &Why,

@@ -13,7 +13,7 @@ use crate::{
     dry_run::outcome::Outcome,
     marks::{PODS_MANAGER, STATUS_MANAGER},
     model::MonitorFacts,
-    names::NamespacedName,
+    names::{Declarer, NamespacedName},
 };
 
 /// The object that gets the status.
@@ -54,11 +54,12 @@ where
 /// planned for. On an older version, a change of content would look like the first content that we see.
 pub(crate) async fn record_pods(
     writer: &Writer,
-    monitor: &NamespacedName,
+    monitor: &Declarer,
     version: &Version,
     label: &str,
 ) -> Outcome {
-    let of = StatusOf { namespace: Some(&monitor.namespace), name: &monitor.name, uid: &version.uid };
+    let NamespacedName { namespace, name } = &monitor.named();
+    let of = StatusOf { namespace: Some(namespace), name, uid: &version.uid };
     let metadata = json!({"name": of.name, "uid": of.uid, "resourceVersion": version.resource_version});
     let body = json!({"metadata": metadata, "status": {"podsApplied": label}});
     apply::<ConfigMonitor>(writer, of, PODS_MANAGER, body).await

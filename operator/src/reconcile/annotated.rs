@@ -21,7 +21,7 @@ use crate::{
     explain::{MonitorReport, monitor_report},
     marks::AUTHORIZED,
     model::{Authority, Declared, MonitorFacts, RuleFacts, World},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
     plan::{
         Key, Reason, StatusEvent,
         copy::{RuleReport, Version, rule_report, says_too_many, targets::bounds},
@@ -47,7 +47,7 @@ pub(super) struct AnnotatedHandler {
 }
 
 impl AnnotatedHandler {
-    pub(super) async fn rule(&self, key: &Key, rule: &NamespacedName, source: &ObjectKey) -> Again {
+    pub(super) async fn rule(&self, key: &Key, rule: &Declarer, source: &ObjectKey) -> Again {
         let (report, uid) = {
             let world = self.context.world();
             let Some(facts) = world.rules().get(rule) else {
@@ -86,7 +86,7 @@ impl AnnotatedHandler {
         self.tell(key, source, events, grant).await
     }
 
-    pub(super) async fn monitor(&self, key: &Key, monitor: &NamespacedName, object: &ObjectKey) -> Again {
+    pub(super) async fn monitor(&self, key: &Key, monitor: &Declarer, object: &ObjectKey) -> Again {
         let (report, uid) = {
             let world = self.context.world();
             let Some(facts) = world.monitors().get(monitor) else { return self.pace.forget(key) };
@@ -191,7 +191,7 @@ fn grant(
 /// restarts have one proof each, so that refusing copies does not withdraw restarts, or the reverse.
 fn proofs(world: &World, object: &ObjectKey) -> Option<String> {
     let key: &DigestKey = world.key()?;
-    let name = object.annotation_rule();
+    let name = Declarer::annotated(object.clone());
     let compiled = world.rules().get(&name).and_then(|facts| facts.compiled.as_ref().ok());
     let bounds = compiled.map(|compiled| bounds(world, &name, compiled)).unwrap_or_default();
     let rule = world

@@ -9,7 +9,7 @@ use crate::{
     api::{ConfigMonitorStatus, Problem},
     dry_run::outcome::Outcome,
     explain::{About, said},
-    names::{NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, ObjectKey, WorkloadKey},
     plan::restart::{
         Cause, Inputs, RestartAction, WorkloadPlan, monitors_reaching, remark, restarting_for,
         settle_stage_failures,
@@ -36,7 +36,8 @@ impl Announcer {
         let world = self.context.world();
         let inputs = world.workloads().get(workload).map(|facts| Inputs::of(&world, workload, facts));
         let asked_by = inputs.map(|inputs| {
-            let monitors = inputs.monitors.iter().map(|monitor| format!("ConfigMonitor {}", monitor.name));
+            let monitors =
+                inputs.monitors.iter().map(|monitor| format!("ConfigMonitor {}", monitor.named().name));
             monitors.chain(inputs.by_annotation.then(|| "its annotation".to_owned())).collect()
         });
         let news = plan.causes.iter().filter(|cause| self.reporter.is_news(cause)).cloned().collect();
@@ -84,12 +85,7 @@ impl Announcer {
     }
 
     /// Like [`Self::announce`], for pods that a monitor selects.
-    pub(super) async fn announce_pods(
-        &self,
-        causes: &[Cause],
-        monitor: &NamespacedName,
-        outcome: &RestartOutcome,
-    ) {
+    pub(super) async fn announce_pods(&self, causes: &[Cause], monitor: &Declarer, outcome: &RestartOutcome) {
         if *outcome == RestartOutcome::Write(Outcome::Done) {
             for cause in causes {
                 let note =
@@ -118,7 +114,7 @@ impl Announcer {
     /// Reports each workload that has failed and so stops other workloads, once.
     pub(super) async fn stage_failures(
         &self,
-        monitor: &NamespacedName,
+        monitor: &Declarer,
         before: Option<&ConfigMonitorStatus>,
         failed: Vec<(WorkloadKey, Problem)>,
     ) {

@@ -22,7 +22,7 @@ use crate::{
     },
     authority::{Bounds, Question, TrustedWriters},
     model::{Authority, Declaration, Right, World},
-    names::NamespacedName,
+    names::Declarer,
     plan::copy::{targets::bounds, templates::template_bounds},
 };
 
@@ -50,11 +50,11 @@ impl Asker {
     ///
     /// # Errors
     /// The API server gave no answer.
-    pub(super) async fn rule(&self, rule: &NamespacedName) -> Result<Asked, AskError> {
+    pub(super) async fn rule(&self, rule: &Declarer) -> Result<Asked, AskError> {
         let (inquiry, asked) = {
             let world = &mut *self.context.world_mut();
             let asked = named(world, rule);
-            let decided = match rule.template() {
+            let decided = match rule.as_template() {
                 Some(_) => about_template(world, rule, &self.trusted_writers, now()),
                 None => about_rule(world, rule, &self.trusted_writers, now()),
             };
@@ -67,7 +67,7 @@ impl Asker {
                 Some(Decided::Ask(inquiry)) => (inquiry, asked),
             }
         };
-        let authority = match self.answer(&rule.namespace, &inquiry).await? {
+        let authority = match self.answer(rule.namespace(), &inquiry).await? {
             Ok(authority) => authority,
             Err(waits) => return Ok(Asked::Waits(waits)),
         };
@@ -84,7 +84,7 @@ impl Asker {
     ///
     /// # Errors
     /// The API server gave no answer.
-    pub(super) async fn monitor(&self, monitor: &NamespacedName) -> Result<Asked, AskError> {
+    pub(super) async fn monitor(&self, monitor: &Declarer) -> Result<Asked, AskError> {
         let inquiry = {
             let world = &mut *self.context.world_mut();
             match about_monitor(world, monitor, &self.trusted_writers, now()) {
@@ -96,7 +96,7 @@ impl Asker {
                 Some(Decided::Ask(inquiry)) => inquiry,
             }
         };
-        let authority = match self.answer(&monitor.namespace, &inquiry).await? {
+        let authority = match self.answer(monitor.namespace(), &inquiry).await? {
             Ok(authority) => authority,
             Err(waits) => return Ok(Asked::Waits(waits)),
         };
@@ -135,7 +135,7 @@ impl Asker {
     /// The API server gave no answer.
     pub(super) async fn right(
         &self,
-        rule: &NamespacedName,
+        rule: &Declarer,
         right: &Right,
         namespace: &Arc<str>,
     ) -> Result<(), AskError> {
@@ -144,7 +144,7 @@ impl Asker {
         let Some(inquiry) = inquiry else { return Ok(()) };
         let answers = inquiry.ask(&*self.authorizer, now()).await?;
         if answers.iter().all(|(_, known)| known.answer.is_err()) {
-            self.refusals.charge(&rule.namespace, answers.len() as f64);
+            self.refusals.charge(rule.namespace(), answers.len() as f64);
         }
         inquiry.keep(answers, &mut self.context.world_mut(), now());
         Ok(())
@@ -166,7 +166,7 @@ impl Authorizer for Counted<'_> {
 
 /// Returns the namespaces about which the API server is asked one by one for a rule or template, as they are
 /// now.
-fn named(world: &World, rule: &NamespacedName) -> Option<Bounds> {
+fn named(world: &World, rule: &Declarer) -> Option<Bounds> {
     match world.declaration(rule)? {
         Declaration::Rule(facts) => Some(bounds(world, rule, facts.compiled.as_ref().ok()?)),
         Declaration::Template(facts) => Some(template_bounds(world, facts.compiled.as_ref().ok()?)),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     /// A rule that copies a Secret of its namespace to these, which nobody was asked about.
-    fn write(asker: &Asker, namespace: &str, name: &str, targets: &[String]) -> NamespacedName {
+    fn write(asker: &Asker, namespace: &str, name: &str, targets: &[String]) -> Declarer {
         written(asker, (namespace, name), targets, None)
     }
 
@@ -219,7 +219,7 @@ mod tests {
         (namespace, name): (&str, &str),
         targets: &[String],
         account: Option<&str>,
-    ) -> NamespacedName {
+    ) -> Declarer {
         let stamp = json!({"copyrator.dev/author": "alice", "copyrator.dev/author-groups": "[]"});
         let object = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorRule",
             "metadata": {"namespace": namespace, "name": name, "uid": name, "generation": 1, "annotations": stamp},
@@ -227,11 +227,11 @@ mod tests {
                 "serviceAccountName": account}});
         let rule = serde_json::from_value::<AsWritten<CopyratorRule>>(object).unwrap();
         rule.put(&mut asker.context.world_mut(), Timestamp::UNIX_EPOCH);
-        NamespacedName::new(namespace, name)
+        Declarer::rule(namespace, name)
     }
 
     /// The same, refused so long ago that it is asked again.
-    fn refused(asker: &Asker, namespace: &str, name: &str, targets: &[String]) -> NamespacedName {
+    fn refused(asker: &Asker, namespace: &str, name: &str, targets: &[String]) -> Declarer {
         let rule = write(asker, namespace, name, targets);
         asker.context.world_mut().note_rule_authority(&rule, answered_long_ago(name, false), now());
         rule

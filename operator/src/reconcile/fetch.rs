@@ -138,7 +138,7 @@ impl Fetcher {
         answer(world, now());
         match world.object(slot).map(|facts| facts.seen.is_only_asked()) {
             Some(true) => {
-                let payer = plan_slot(world, slot, now()).rule.map(|rule| rule.namespace);
+                let payer = plan_slot(world, slot, now()).rule.map(|rule| rule.namespace().clone());
                 let payer = payer.unwrap_or_else(|| slot.namespace.clone());
                 world.memory_mut().in_the_way(slot, &payer, now());
             }

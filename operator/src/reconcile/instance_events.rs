@@ -6,7 +6,7 @@ use super::context::{Context, now};
 use crate::{
     act::report::{Hindrance, Reporter},
     model::RenderedSet,
-    names::{InstanceName, NamespacedName, ObjectKey},
+    names::{Declarer, InstanceName, ObjectKey},
     plan::copy::{ProblemReason, hindrances},
 };
 
@@ -19,7 +19,7 @@ pub(super) struct InstanceEvents {
 impl InstanceEvents {
     /// Reports what could not be rendered, or written into the object's status; without such a fault, clears
     /// the report.
-    pub(super) async fn of_rendering(&self, template: &NamespacedName, instance: &InstanceName) {
+    pub(super) async fn of_rendering(&self, template: &Declarer, instance: &InstanceName) {
         let Some(object) = instance.object() else { return };
         let what = self.context.world().rendered(template, instance).and_then(unrendered);
         let of = Hindrance { template, object: &object, what: "rendering" };

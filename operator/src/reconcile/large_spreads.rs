@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use crate::names::NamespacedName;
+use crate::names::Declarer;
 
 /// The result of writing a planned status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,12 +22,12 @@ pub(super) enum StatusWrite {
 /// The rules whose large spread was reported, by this leader or, according to their statuses, by an earlier
 /// leader.
 #[derive(Debug, Default)]
-pub(super) struct LargeSpreads(Mutex<BTreeSet<NamespacedName>>);
+pub(super) struct LargeSpreads(Mutex<BTreeSet<Declarer>>);
 
 impl LargeSpreads {
     /// Whether to report a rule's large spread now. `has_one`: whether the planned status mentions a large
     /// spread. `status`: the result of writing the planned status.
-    pub(super) fn is_news(&self, rule: &NamespacedName, has_one: bool, status: StatusWrite) -> bool {
+    pub(super) fn is_news(&self, rule: &Declarer, has_one: bool, status: StatusWrite) -> bool {
         let mut told = self.told();
         match (has_one, status) {
             (false, _) => {
@@ -44,7 +44,7 @@ impl LargeSpreads {
     }
 
     /// Forgets a rule that is gone.
-    pub(super) fn forget(&self, rule: &NamespacedName) {
+    pub(super) fn forget(&self, rule: &Declarer) {
         self.told().remove(rule);
     }
 
@@ -53,7 +53,7 @@ impl LargeSpreads {
         self.told().clear();
     }
 
-    fn told(&self) -> MutexGuard<'_, BTreeSet<NamespacedName>> {
+    fn told(&self) -> MutexGuard<'_, BTreeSet<Declarer>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -64,7 +64,7 @@ mod tests {
 
     /// What is told of one rule, in the order of these statuses: whether each has a large spread, and what became of it.
     fn told<const N: usize>(statuses: [(bool, StatusWrite); N]) -> [bool; N] {
-        let (spreads, rule) = (LargeSpreads::default(), NamespacedName::new("home", "rule"));
+        let (spreads, rule) = (LargeSpreads::default(), Declarer::rule("home", "rule"));
         statuses.map(|(has_one, status)| spreads.is_news(&rule, has_one, status))
     }
 
@@ -88,12 +88,12 @@ mod tests {
 
     #[test]
     fn a_rule_that_is_made_anew_and_another_leader_tell_it_again() {
-        let (spreads, rule) = (LargeSpreads::default(), NamespacedName::new("home", "rule"));
+        let (spreads, rule) = (LargeSpreads::default(), Declarer::rule("home", "rule"));
         assert!(spreads.is_news(&rule, true, Written));
         spreads.forget(&rule);
         assert!(spreads.is_news(&rule, true, Written));
         spreads.clear();
         assert!(spreads.is_news(&rule, true, Written));
-        assert!(spreads.is_news(&NamespacedName::new("home", "other"), true, Written));
+        assert!(spreads.is_news(&Declarer::rule("home", "other"), true, Written));
     }
 }

@@ -19,17 +19,17 @@ use super::{
 use crate::{
     api::FailurePolicy,
     model::PolicyFacts,
-    names::NamespacedName,
+    names::Declarer,
     plan::{copy::Tally, policy::is_in_force, restart::under_way},
 };
 
 /// Each rule's copies in numbers, as last counted by the process that leads.
 #[derive(Debug, Default)]
-pub(super) struct Tallies(Mutex<BTreeMap<NamespacedName, Tally>>);
+pub(super) struct Tallies(Mutex<BTreeMap<Declarer, Tally>>);
 
 impl Tallies {
     /// Sets a rule's numbers, or removes them with `None`; returns the previous numbers.
-    pub(super) fn set(&self, rule: &NamespacedName, tally: Option<Tally>) -> Option<Tally> {
+    pub(super) fn set(&self, rule: &Declarer, tally: Option<Tally>) -> Option<Tally> {
         match tally {
             Some(tally) => self.lock().insert(rule.clone(), tally),
             None => self.lock().remove(rule),
@@ -41,7 +41,7 @@ impl Tallies {
         self.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Tally>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Declarer, Tally>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

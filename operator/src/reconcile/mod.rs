@@ -82,6 +82,7 @@ use crate::{
         writer::Writer,
     },
     authority::TrustedWriters,
+    names::Declarer,
     plan::{
         Key,
         copy::{is_calm, is_over},
@@ -364,16 +365,18 @@ impl Reconciler {
                 self.instance_events.of_rendering(template, instance).await;
                 again
             }
-            Key::RuleStatus(rule) => match (rule.annotated(), rule.template()) {
-                (Some(source), _) => self.annotated.rule(key, rule, &source).await,
-                (None, Some(name)) => self.statuses.template(key, rule, name).await,
-                (None, None) => self.statuses.rule(key, rule).await,
+            Key::RuleStatus(rule) => match rule {
+                Declarer::Annotated(source) => self.annotated.rule(key, rule, source).await,
+                Declarer::Template(name) => self.statuses.template(key, rule, name).await,
+                Declarer::Rule(name) | Declarer::Monitor(name) => self.statuses.rule(key, rule, name).await,
             },
             Key::Workload(workload) => self.workloads.handle(workload).await,
             Key::Monitor(monitor) => self.monitors.handle(monitor).await,
-            Key::MonitorStatus(monitor) => match monitor.annotated() {
-                Some(object) => self.annotated.monitor(key, monitor, &object).await,
-                None => self.statuses.monitor(key, monitor).await,
+            Key::MonitorStatus(monitor) => match monitor {
+                Declarer::Annotated(object) => self.annotated.monitor(key, monitor, object).await,
+                Declarer::Rule(name) | Declarer::Template(name) | Declarer::Monitor(name) => {
+                    self.statuses.monitor(key, monitor, name).await
+                }
             },
             Key::Policy(name) => self.statuses.policy(key, name).await,
             Key::Remark(object) => {

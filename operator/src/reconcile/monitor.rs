@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     access::authority::{ask_again, is_too_old, says_otherwise},
-    names::NamespacedName,
+    names::Declarer,
     plan::{Key, restart::workloads_of},
 };
 
@@ -24,7 +24,7 @@ pub(super) struct MonitorHandler {
 }
 
 impl MonitorHandler {
-    pub(super) async fn handle(&self, monitor: &NamespacedName) -> Again {
+    pub(super) async fn handle(&self, monitor: &Declarer) -> Again {
         let before = self.context.world().monitor_authority(monitor).cloned();
         let settled = self.asker.monitor(monitor).await;
         let (account, after) = {
@@ -36,11 +36,11 @@ impl MonitorHandler {
         if says_otherwise(before.as_ref(), after.as_ref()) {
             let workloads = workloads_of(&self.context.world(), monitor);
             for workload in workloads {
-                let tenant = Some(monitor.namespace.clone());
+                let tenant = Some(monitor.namespace().clone());
                 self.context.queue().add_for(tenant, Key::Workload(workload), Lane::Change);
             }
         }
-        if monitor.annotated().is_some() {
+        if monitor.as_annotated().is_some() {
             self.context.queue().add(Key::SourceIndex, Lane::Change);
         }
         // The status is queued after the workloads, since it needs their content.

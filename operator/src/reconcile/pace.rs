@@ -106,14 +106,13 @@ mod tests {
     use std::sync::{Arc, RwLock};
 
     use super::*;
-    use crate::{model::World, names::NamespacedName, reconcile::Queue};
+    use crate::{model::World, names::Declarer, reconcile::Queue};
 
     #[tokio::test(start_paused = true)]
     async fn a_status_that_takes_long_to_plan_is_planned_seldom() {
         let queue = Arc::new(Queue::default());
         let pace = StatusPace::new(Context::new(Arc::new(RwLock::new(World::default())), queue));
-        let [small, large] =
-            ["small", "large"].map(|name| Key::RuleStatus(NamespacedName::new("home", name)));
+        let [small, large] = ["small", "large"].map(|name| Key::RuleStatus(Declarer::rule("home", name)));
         pace.planned(&small, Duration::ZERO);
         pace.planned(&large, Duration::from_millis(100));
         assert_eq!((pace.too_soon(&small), pace.too_soon(&large)), (None, Some(Duration::from_secs(2))));

@@ -29,7 +29,7 @@ use crate::{
     },
     dry_run::outcome::Outcome,
     model::{RenderedSet, StatusFault, StatusFaultKind},
-    names::{InstanceName, NamespacedName, ObjectKey},
+    names::{Declarer, InstanceName, ObjectKey},
     plan::{
         Key, at_after,
         copy::{
@@ -62,13 +62,13 @@ pub(super) struct RenderingHandler {
     pub(super) client: Client,
     pub(super) writer: Writer,
     /// When pods were last read, or a status was last written, for a template and one object or namespace.
-    pub(super) looked: Mutex<BTreeMap<(NamespacedName, InstanceName), Instant>>,
+    pub(super) looked: Mutex<BTreeMap<(Declarer, InstanceName), Instant>>,
     /// Evaluates expressions.
     pub(super) processor: Processor,
 }
 
 impl RenderingHandler {
-    pub(super) async fn handle(&self, template: &NamespacedName, instance: &InstanceName) -> Again {
+    pub(super) async fn handle(&self, template: &Declarer, instance: &InstanceName) -> Again {
         let again = self.render(template, instance).await;
         let world = self.context.world();
         let compiled = world.templates().get(template).and_then(|facts| facts.compiled.as_deref().ok());
@@ -77,7 +77,7 @@ impl RenderingHandler {
         resync.filter(|_| is_rendered).map_or(again, |resync| again.within(resync))
     }
 
-    async fn render(&self, template: &NamespacedName, instance: &InstanceName) -> Again {
+    async fn render(&self, template: &Declarer, instance: &InstanceName) -> Again {
         let of = (template.clone(), instance.clone());
         let key = Key::Rendering(template.clone(), instance.clone());
         let (inputs, is_whole) = {
@@ -130,7 +130,7 @@ impl RenderingHandler {
     }
 
     /// Makes the template's status report that its expressions wait.
-    fn tell_over_budget(&self, template: &NamespacedName, key: &Key) {
+    fn tell_over_budget(&self, template: &Declarer, key: &Key) {
         let Some(tenant) = key.tenant() else { return };
         if self.context.world_mut().memory_mut().over_budget(template, tenant, now()) {
             tracing::warn!(%template, namespace = %tenant, "its expressions wait: the namespace has used up its processor time for them");
@@ -139,13 +139,13 @@ impl RenderingHandler {
     }
 
     /// Returns how long to read no pods and write no status for this object.
-    fn wait(&self, of: &(NamespacedName, InstanceName)) -> Option<Duration> {
+    fn wait(&self, of: &(Declarer, InstanceName)) -> Option<Duration> {
         let wait = self.looked().get(of).and_then(|at| LOOK_AGAIN.checked_sub(at.elapsed()));
         wait.filter(|wait| !wait.is_zero())
     }
 
     /// Keeps the previous status while pods are not read again, since the status's expressions read pods.
-    fn keep_status(&self, template: &NamespacedName, instance: &InstanceName, set: &mut RenderedSet) {
+    fn keep_status(&self, template: &Declarer, instance: &InstanceName, set: &mut RenderedSet) {
         let world = self.context.world();
         let before = world.rendered(template, instance).filter(|before| before.is_of_same(set));
         set.status = before.and_then(|before| before.status.clone());
@@ -159,12 +159,12 @@ impl RenderingHandler {
         &self,
         inputs: &Arc<Inputs>,
         key: &Key,
-        template: &NamespacedName,
+        template: &Declarer,
         instance: &InstanceName,
         pods_later: bool,
     ) -> (RenderedSet, bool) {
         let mut existing = Existing { pods_later, ..Existing::default() };
-        let tenant = key.tenant().unwrap_or(&template.namespace);
+        let tenant = key.tenant().unwrap_or(template.namespace());
         loop {
             let (shared, failed) = (inputs.clone(), inputs.failed("rendering it ended in a panic"));
             // Rendering can take 50 ms, and ends by its own budget. The message of a panic could quote
@@ -194,7 +194,7 @@ impl RenderingHandler {
     /// Stores a rendering in the world, and queues its slots if it is new.
     fn keep(
         &self,
-        template: &NamespacedName,
+        template: &Declarer,
         instance: &InstanceName,
         mut set: Option<RenderedSet>,
         lane: Lane,
@@ -237,7 +237,7 @@ impl RenderingHandler {
     async fn write_status(
         &self,
         inputs: &Inputs,
-        template: &NamespacedName,
+        template: &Declarer,
         instance: &InstanceName,
     ) -> Option<Again> {
         let (kind, name) = (inputs.compiled.instance_kind()?, instance.object()?);
@@ -320,7 +320,7 @@ impl RenderingHandler {
     /// object or the wanted status changes, or this time has passed.
     fn answered(
         &self,
-        template: &NamespacedName,
+        template: &Declarer,
         instance: &InstanceName,
         seen: &Value,
         fault: Option<StatusFault>,
@@ -339,12 +339,7 @@ impl RenderingHandler {
 
     /// Reports templates that drive each other, or clears that report. Returns when to check whether the
     /// templates have come to rest.
-    fn told(
-        &self,
-        template: &NamespacedName,
-        instance: &InstanceName,
-        turn: Option<&StatusTurn>,
-    ) -> Option<Again> {
+    fn told(&self, template: &Declarer, instance: &InstanceName, turn: Option<&StatusTurn>) -> Option<Again> {
         let fault = turn.and_then(|turn| turn.fault(&self.context.world(), now()));
         let (fault, over) = fault.unzip();
         self.note(template, instance, fault);
@@ -352,7 +347,7 @@ impl RenderingHandler {
     }
 
     /// Notes why a status is not up to date, and queues the template's status to report the reason.
-    fn note(&self, template: &NamespacedName, instance: &InstanceName, fault: Option<StatusFault>) {
+    fn note(&self, template: &Declarer, instance: &InstanceName, fault: Option<StatusFault>) {
         let world = &mut *self.context.world_mut();
         let rendering = |set: &RenderedSet| set.status.is_some() && set.status_fault != fault;
         if world.rendered(template, instance).is_some_and(rendering) {
@@ -361,7 +356,7 @@ impl RenderingHandler {
         }
     }
 
-    fn looked(&self) -> MutexGuard<'_, BTreeMap<(NamespacedName, InstanceName), Instant>> {
+    fn looked(&self) -> MutexGuard<'_, BTreeMap<(Declarer, InstanceName), Instant>> {
         self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     access::authority::{ask_again, can_be_withdrawn, is_too_old, says_otherwise},
-    names::NamespacedName,
+    names::Declarer,
     plan::{Key, slots_to_check},
 };
 
@@ -21,7 +21,7 @@ pub(super) struct RuleHandler {
 }
 
 impl RuleHandler {
-    pub(super) async fn handle(&self, rule: &NamespacedName) -> Again {
+    pub(super) async fn handle(&self, rule: &Declarer) -> Again {
         let queue = self.context.queue();
         let before = self.context.world().rule_authority(rule).cloned();
         let settled = self.asker.rule(rule).await;
@@ -45,11 +45,11 @@ impl RuleHandler {
         if is_put_off || says_otherwise(before.as_ref(), after.as_ref()) {
             let slots = slots_to_check(&self.context.world(), rule);
             for slot in slots {
-                queue.add_for(Some(rule.namespace.clone()), slot, Lane::Change);
+                queue.add_for(Some(rule.namespace().clone()), slot, Lane::Change);
             }
         }
         queue.add(Key::RuleStatus(rule.clone()), Lane::Change);
-        if rule.annotated().is_some() || rule.template().is_some() {
+        if rule.as_annotated().is_some() || rule.as_template().is_some() {
             queue.add(Key::SourceIndex, Lane::Change);
         }
         match settled {

@@ -20,7 +20,7 @@ use crate::{
     },
     dry_run::outcome::Outcome,
     model::{RestartAttempt, World},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
     plan::{
         copy,
         restart::{Acted, RestartState, SelectedPodsAction, plan_selected_pods, settle_pods},
@@ -37,11 +37,11 @@ enum Recorded {
 }
 
 impl Recorded {
-    fn of(world: &World, monitor: &NamespacedName) -> Option<Self> {
-        match monitor.annotated() {
+    fn of(world: &World, monitor: &Declarer) -> Option<Self> {
+        match monitor.as_annotated() {
             Some(object) => {
-                let version = copy::Version::of(world.object(&object)?);
-                Some(Self::OnObject(object, version))
+                let version = copy::Version::of(world.object(object)?);
+                Some(Self::OnObject(object.clone(), version))
             }
             None => world.monitors().get(monitor).map(|facts| Self::InStatus(Version::of(facts))),
         }
@@ -61,7 +61,7 @@ pub(super) struct SelectedPods {
 
 impl SelectedPods {
     /// Reconciles a monitor's pods. The caller has just settled the monitor's authority.
-    pub(super) async fn reconcile(&self, monitor: &NamespacedName) -> Again {
+    pub(super) async fn reconcile(&self, monitor: &Declarer) -> Again {
         let planned = self
             .planner
             .planned(|world, now| (plan_selected_pods(world, monitor, now), Recorded::of(world, monitor)));
@@ -91,7 +91,7 @@ impl SelectedPods {
                 }
             }
             (Some(SelectedPodsAction::Remove { label, pods, how }), Some(_)) => {
-                let outcome = self.restarter.remove(&monitor.namespace, pods, *how).await;
+                let outcome = self.restarter.remove(monitor.namespace(), pods, *how).await;
                 let last =
                     RestartAttempt::tries(self.context.world().memory().monitor(monitor).attempt(), label);
                 let (removal, again) = became(&outcome, label, last, wait.or(Some(SOON)), now());
@@ -106,7 +106,7 @@ impl SelectedPods {
 
     /// Records the content that a monitor's pods run with. Until the watch reports the record, a write that
     /// is based on the old record fails.
-    async fn record(&self, monitor: &NamespacedName, recorded: &Recorded, label: &str) -> Again {
+    async fn record(&self, monitor: &Declarer, recorded: &Recorded, label: &str) -> Again {
         let outcome = match recorded {
             Recorded::InStatus(version) => record_pods(&self.writer, monitor, version, label).await,
             Recorded::OnObject(object, version) => self.copies.record_pods(object, version, label).await,

@@ -20,7 +20,7 @@ use crate::{
     },
     dry_run::outcome::Outcome,
     model::World,
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
     plan::{
         Key,
         copy::{
@@ -126,7 +126,7 @@ impl SlotHandler {
 
     /// Returns the rule behind a write, if its rights can be withdrawn and the last answer about them is too
     /// old. Asking again stops the write at once if a right was withdrawn.
-    fn rule_to_ask_again(&self, plan: &SlotPlan) -> Option<NamespacedName> {
+    fn rule_to_ask_again(&self, plan: &SlotPlan) -> Option<Declarer> {
         let Some(CopyAction::Write(_)) = plan.action else { return None };
         let rule = plan.rule.clone()?;
         let world = self.context.world();
@@ -249,7 +249,7 @@ impl SlotHandler {
         let (rules_gone, name, listed_under) = {
             let world = self.context.world();
             let marks = world.object(slot).and_then(|facts| facts.marks.as_deref());
-            let of_template = marks.filter(|marks| marks.rule.template().is_some());
+            let of_template = marks.filter(|marks| marks.rule.as_template().is_some());
             let definition =
                 marks.map_or_else(|| world.definition(), |marks| world.definition_of(&marks.rule));
             (world.rules_gone(), of_template.map_or(RULES, |_| TEMPLATES), definition.cloned())

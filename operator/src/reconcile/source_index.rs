@@ -10,7 +10,7 @@ use crate::{
         writer::Writer,
     },
     dry_run::outcome::Outcome,
-    names::NamespacedName,
+    names::Declarer,
     plan::{
         Key,
         copy::{SourceIndex, source_index_key},
@@ -60,7 +60,7 @@ impl SourceIndexHandler {
         let world = &mut *self.context.world_mut();
         world.recall_grants(listed.map(SourceIndex::grants).into_iter().flatten());
         let queue = self.context.queue();
-        let is_annotated = |name: &&NamespacedName| name.annotated().is_some();
+        let is_annotated = |name: &&Declarer| name.as_annotated().is_some();
         let rules = world.rules().keys().filter(is_annotated).cloned().map(Key::Rule);
         let monitors = world.monitors().keys().filter(is_annotated).cloned().map(Key::Monitor);
         rules.chain(monitors).chain([Key::SourceIndex]).for_each(|key| queue.add(key, Lane::Change));

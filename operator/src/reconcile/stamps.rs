@@ -6,7 +6,7 @@ use super::{Lane, context::Context};
 use crate::{
     act::stamp_guard::{is_guarded, rules_are_guarded},
     model::Authority,
-    names::NamespacedName,
+    names::Declarer,
     plan::Key,
 };
 
@@ -45,7 +45,7 @@ impl StampCheck {
             let on = if unhooked { "rules, monitors and annotations" } else { "annotations" };
             tracing::warn!("stamps on {on} are not guarded: new ones are not believed");
         }
-        let counts = |of: &&NamespacedName| unhooked || of.annotated().is_some();
+        let counts = |of: &&Declarer| unhooked || of.as_annotated().is_some();
         // Forget refusals, so that the API server is asked again at once.
         let is_refused = |known: &Authority| known.answer.is_err();
         for rule in world.rules().keys().filter(counts).cloned().collect::<Vec<_>>() {

@@ -26,7 +26,7 @@ use crate::{
     },
     dry_run::outcome::Outcome,
     explain::monitor_report,
-    names::NamespacedName,
+    names::{Declarer, NamespacedName},
     plan::{
         Key,
         copy::{RuleReport, rule_report, says_too_many, template_report, templates::too_many_objects},
@@ -47,7 +47,7 @@ pub(super) struct StatusHandler {
 }
 
 impl StatusHandler {
-    pub(super) async fn rule(&self, key: &Key, rule: &NamespacedName) -> Again {
+    pub(super) async fn rule(&self, key: &Key, rule: &Declarer, name: &NamespacedName) -> Again {
         let (uid, before, report) = {
             let world = self.context.world();
             let Some(facts) = world.rules().get(rule) else {
@@ -63,7 +63,7 @@ impl StatusHandler {
         let Some(RuleReport { status, tally, large, .. }) = report else { return Again::OnChange };
         self.tallies.set(rule, Some(tally));
         note_room(&self.context, rule, before.as_ref(), says_too_many(&status));
-        let of = StatusOf { namespace: Some(&rule.namespace), name: &rule.name, uid: &uid };
+        let of = StatusOf { namespace: Some(&name.namespace), name: &name.name, uid: &uid };
         let (again, status) = self.write::<CopyratorRule, _>(key, of, before, Some(status)).await;
         let is_news = self.large_spreads.is_news(rule, large.is_some(), status);
         if let Some(large) = large.filter(|_| is_news) {
@@ -72,9 +72,7 @@ impl StatusHandler {
         again
     }
 
-    /// Reconciles the status of the template called `name`; `template` is the template's name among the
-    /// rules.
-    pub(super) async fn template(&self, key: &Key, template: &NamespacedName, name: &str) -> Again {
+    pub(super) async fn template(&self, key: &Key, template: &Declarer, name: &NamespacedName) -> Again {
         let (uid, before, is_too_many, report) = {
             let world = self.context.world();
             let Some(facts) = world.templates().get(template) else {
@@ -93,13 +91,13 @@ impl StatusHandler {
         note_room(&self.context, template, before.as_ref(), is_too_many);
         let Some(RuleReport { status, tally, .. }) = report else { return Again::OnChange };
         self.tallies.set(template, Some(tally));
-        let of = StatusOf { namespace: Some(&template.namespace), name, uid: &uid };
+        let of = StatusOf { namespace: Some(&name.namespace), name: &name.name, uid: &uid };
         let (before, after) =
             (before.map(CopyratorTemplateStatus::from), CopyratorTemplateStatus::from(status));
         self.write::<CopyratorTemplate, _>(key, of, before, Some(after)).await.0
     }
 
-    pub(super) async fn monitor(&self, key: &Key, monitor: &NamespacedName) -> Again {
+    pub(super) async fn monitor(&self, key: &Key, monitor: &Declarer, name: &NamespacedName) -> Again {
         let (uid, before, report) = {
             let world = self.context.world();
             let Some(facts) = world.monitors().get(monitor) else { return self.pace.forget(key) };
@@ -108,7 +106,7 @@ impl StatusHandler {
                 facts.status.clone().map(|status| ConfigMonitorStatus { pods_applied: None, ..status });
             (facts.uid.clone(), before, monitor_report(&world, monitor, now()))
         };
-        let of = StatusOf { namespace: Some(&monitor.namespace), name: &monitor.name, uid: &uid };
+        let of = StatusOf { namespace: Some(&name.namespace), name: &name.name, uid: &uid };
         let (after, failed) = report.map(|report| (report.status, report.stage_failed)).unzip();
         let (again, status) = self.write::<ConfigMonitor, _>(key, of, before.clone(), after).await;
         if let Some(failed) = failed.filter(|_| status == StatusWrite::Written) {
@@ -167,13 +165,13 @@ impl StatusHandler {
 /// Queues the slots of a rule that no longer has too many copies, so that the lacking copies are made.
 pub(super) fn note_room(
     context: &Context,
-    rule: &NamespacedName,
+    rule: &Declarer,
     before: Option<&CopyratorRuleStatus>,
     is_too_many: bool,
 ) {
     if before.is_some_and(says_too_many) && !is_too_many {
         let slots = slots_to_check(&context.world(), rule);
-        let tenant = || Some(rule.namespace.clone());
+        let tenant = || Some(rule.namespace().clone());
         slots.into_iter().for_each(|slot| context.queue().add_for(tenant(), slot, Lane::Change));
     }
 }

@@ -28,7 +28,7 @@ use crate::{
     intake::{watched::Watched, workload::Workload},
     marks::{AUTHOR, AUTHOR_GROUPS},
     model::{Authority, Declared, NamespaceFacts, ObjectFacts, Store, World},
-    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, Kind, ObjectKey, WorkloadKey},
     serve::Readiness,
     validate::{CompiledMonitor, CompiledRule},
 };
@@ -196,8 +196,8 @@ fn world(monitor: Value, applied: &str) -> World {
     world
 }
 
-fn monitor_name() -> NamespacedName {
-    NamespacedName::new(NAMESPACE, "web")
+fn monitor_name() -> Declarer {
+    Declarer::monitor(NAMESPACE, "web")
 }
 
 fn web() -> WorkloadKey {
@@ -380,7 +380,7 @@ async fn a_status_waits_for_the_answer_that_is_being_asked_for() {
 /// A status plans all slots of its rule: told at each slot of a sweep, 50 rules with 400 slots each took a core for half a minute.
 #[tokio::test(start_paused = true)]
 async fn a_sweep_that_finds_nothing_to_do_has_no_news_for_statuses() {
-    let rule = NamespacedName::new(NAMESPACE, "app");
+    let rule = Declarer::rule(NAMESPACE, "app");
     let slot = ObjectKey::new(Kind::ConfigMap, "blue", "app");
     for (lane, is_told) in [(Lane::Sweep, false), (Lane::Change, true)] {
         let mut world = world(json!({"watch": [{"kind": "ConfigMap", "names": ["app"]}]}), "old");

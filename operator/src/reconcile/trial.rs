@@ -62,7 +62,7 @@ impl TemplateTrial {
     fn release(&self, trial: &Trial) {
         for slot in &trial.held_back {
             forget_attempt(&mut self.context.world_mut(), slot);
-            let tenant = Some(trial.template.namespace.clone());
+            let tenant = Some(trial.template.namespace().clone());
             self.context.queue().add_for(tenant, Key::Slot(slot.clone()), Lane::Change);
         }
     }

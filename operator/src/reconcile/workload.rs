@@ -16,7 +16,7 @@ use crate::{
     access::authority::is_too_old,
     act::{report::Reporter, restart::Restarter},
     model::{RestartAttempt, WorkloadFacts, World},
-    names::{NamespacedName, WorkloadKey},
+    names::{Declarer, WorkloadKey},
     plan::{
         Key,
         restart::{
@@ -148,11 +148,11 @@ fn monitors_to_ask_again(
     workload: &WorkloadKey,
     facts: &WorkloadFacts,
     now: Timestamp,
-) -> Vec<NamespacedName> {
-    let is_by_account = |name: &NamespacedName| {
+) -> Vec<Declarer> {
+    let is_by_account = |name: &Declarer| {
         world.monitors().get(name).is_some_and(|facts| facts.spec.service_account_name.is_some())
     };
-    let is_old = |name: &NamespacedName| {
+    let is_old = |name: &Declarer| {
         let answer = world.monitor_authority(name);
         answer.is_some_and(|known| is_too_old(known, now))
     };

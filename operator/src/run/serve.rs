@@ -32,7 +32,7 @@ use crate::{
     connect::{Throttle, WriteClient, clients},
     marks::write_time,
     model::{Settings, Store, World},
-    names::NamespacedName,
+    names::Declarer,
     observe::{
         observer::{Observer, Requests},
         reads::Reads,
@@ -109,7 +109,7 @@ pub async fn serve(config: Config) -> Result<(), OperatorError> {
 }
 
 fn world(config: &Config) -> World {
-    let only = |name: &String| NamespacedName::new(config.namespace.as_str(), name.as_str());
+    let only = |name: &String| Declarer::rule(config.namespace.as_str(), name.as_str());
     let mut world = World::new(Settings {
         stores: watches::stores(config).into_iter().collect(),
         max_rollouts: config.max_rollouts,

@@ -44,7 +44,7 @@ impl Object {
 }
 
 impl Monitor {
-    pub(super) fn add(&self, name: &NamespacedName, world: &mut World) {
+    pub(super) fn add(&self, name: &Declarer, world: &mut World) {
         let spec: ConfigMonitorSpec = serde_json::from_value(self.spec.clone()).unwrap();
         let facts = Declared {
             uid: "m".into(),

@@ -15,7 +15,7 @@ use crate::{
     authority::Question,
     crds::KubeVersion,
     model::Definition,
-    names::{GrantedKinds, Kind, NamespacedName, ObjectKey},
+    names::{Declarer, GrantedKinds, Kind, ObjectKey},
 };
 
 /// A fact, or why it could not be read.
@@ -103,7 +103,7 @@ pub(super) struct HeldCopies {
     /// The current definition.
     pub(super) definition: Definition,
     /// The number of objects by the missing rule or template.
-    pub(super) rules: BTreeMap<NamespacedName, usize>,
+    pub(super) rules: BTreeMap<Declarer, usize>,
     /// The kinds that were checked: the kinds that the API server serves.
     pub(super) kinds: BTreeSet<Kind>,
 }
@@ -111,7 +111,7 @@ pub(super) struct HeldCopies {
 /// A template whose objects Kubernetes deletes together with the instances that they were rendered for.
 #[derive(Clone, Debug)]
 pub(super) struct OwnedByInstances {
-    pub(super) template: NamespacedName,
+    pub(super) template: Declarer,
     /// The name of the CustomResourceDefinition of its instances.
     pub(super) definition: String,
     /// The number of the template's instances, according to its status.

@@ -28,7 +28,7 @@ use crate::{
     },
     marks::{MANAGED_BY, RULE_LABEL, write_time},
     model::ObjectFacts,
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, NamespacedName, ObjectKey},
     plan::copy::{is_unseen_under, let_go},
     read::{
         crds::{RULES, TEMPLATES, definition},
@@ -48,7 +48,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         Err(unread) => return found.unknown(&[Id::CopiesHeld, Id::StrayMarks], unread),
     };
     for held in all.iter().filter(|held| !held.rules.is_empty()) {
-        let named: Vec<String> = held.rules.keys().take(MOST_NAMED).map(NamespacedName::said).collect();
+        let named: Vec<String> = held.rules.keys().take(MOST_NAMED).map(Declarer::said).collect();
         let more = match held.rules.len().saturating_sub(MOST_NAMED) {
             0 => String::new(),
             more => format!(" and {more} more"),
@@ -91,7 +91,7 @@ pub(super) fn stray(facts: &Facts, found: &mut Findings) {
 /// One of our definitions: the objects that it holds, and the names of its rules or templates.
 struct There {
     held: HeldCopies,
-    names: BTreeSet<NamespacedName>,
+    names: BTreeSet<Declarer>,
 }
 
 /// Held objects per definition, and objects whose marks belong to a different object.
@@ -105,15 +105,8 @@ pub(super) struct Marked {
 /// reports a missing definition.
 pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readable<Marked> {
     let mut there: Vec<There> = Vec::new();
-    there.extend(
-        names::<CopyratorRule>(client, RULES, |namespace, name| NamespacedName::new(namespace, name)).await?,
-    );
-    there.extend(
-        names::<CopyratorTemplate>(client, TEMPLATES, |namespace, name| {
-            NamespacedName::of_template(namespace, name)
-        })
-        .await?,
-    );
+    there.extend(names::<CopyratorRule>(client, RULES, Declarer::Rule).await?);
+    there.extend(names::<CopyratorTemplate>(client, TEMPLATES, Declarer::Template).await?);
     let (copies, stray) = (&mut there, &mut Vec::new());
     let mut kinds = BTreeSet::new();
     for kind in Kind::copied(copy_kinds) {
@@ -141,12 +134,11 @@ pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readab
     Ok(Marked { held, stray })
 }
 
-/// Reads the definition of one of our kinds and the names of its objects, in the form that marks use; `None`
-/// without the definition.
+/// Reads the definition of one of our kinds, and its objects; `None` without the definition.
 async fn names<K>(
     client: &Client,
     of: &'static str,
-    named: fn(&str, &str) -> NamespacedName,
+    declarer: fn(NamespacedName) -> Declarer,
 ) -> Readable<Option<There>>
 where
     K: Resource<DynamicType = ()> + HasSpec<Spec: Serialize> + Clone + std::fmt::Debug + DeserializeOwned,
@@ -156,8 +148,8 @@ where
     let Some(definition) = found else { return Ok(None) };
     let all = list::<AsWritten<K>>(Api::all(client.clone()), None, &ListParams::default()).await?;
     let name = |one: &AsWritten<K>| {
-        let meta = one.meta();
-        named(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+        let of = |field: &Option<String>| field.clone().unwrap_or_default();
+        declarer(NamespacedName::new(of(&one.meta().namespace), of(&one.meta().name)))
     };
     let held = HeldCopies { of, definition, rules: BTreeMap::new(), kinds: BTreeSet::new() };
     Ok(Some(There { held, names: all.iter().map(name).collect() }))
@@ -200,7 +192,7 @@ async fn count_granted(client: &Client, kind: Kind, there: &mut [There]) -> Read
 
 fn count_one(copy: &ObjectFacts, there: &mut [There]) {
     let Some(rule) = copy.marks.as_deref().map(|marks| &marks.rule) else { return };
-    let of = if rule.template().is_some() { TEMPLATES } else { RULES };
+    let of = if rule.as_template().is_some() { TEMPLATES } else { RULES };
     for There { held, names } in there.iter_mut().filter(|there| there.held.of == of) {
         if !names.contains(rule) && is_unseen_under(&held.definition, rule, copy) {
             *held.rules.entry(rule.clone()).or_default() += 1;

@@ -9,7 +9,7 @@ use super::{
     read::{get, list},
 };
 use crate::{
-    api::CopyratorTemplate, installed::Install, intake::AsWritten, names::NamespacedName,
+    api::CopyratorTemplate, installed::Install, intake::AsWritten, names::Declarer,
     validate::CompiledTemplate,
 };
 
@@ -55,7 +55,7 @@ pub(super) async fn look(client: &Client, install: &Install<'_>) -> Vec<OwnedByI
         let meta = &template.metadata;
         let counted = template.status.as_ref();
         found.push(OwnedByInstances {
-            template: NamespacedName::of_template(of(&meta.namespace), &of(&meta.name)),
+            template: Declarer::template(of(&meta.namespace), of(&meta.name)),
             definition,
             instances: counted.map_or(0, |status| status.instances),
             objects: counted.map_or(0, |status| status.current),
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn what_goes_with_a_definition_is_told_and_nothing_where_there_is_nothing() {
         let of = |name: &str, instances, objects| OwnedByInstances {
-            template: NamespacedName::of_template("platform", name),
+            template: Declarer::template("platform", name),
             definition: "memcacheds.cache.example.com".into(),
             instances,
             objects,

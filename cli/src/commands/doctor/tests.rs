@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     model::Definition,
-    names::{Kind, NamespacedName, ObjectKey, TemplateKind},
+    names::{Declarer, Kind, ObjectKey, TemplateKind},
     read::crds::{RULES, TEMPLATES},
 };
 
@@ -166,7 +166,7 @@ fn every_fault_is_found_and_no_other() {
             "a CRD that was made anew without its rules",
             |it| {
                 let definition = Definition { uid: "anew".into(), created: now() };
-                let rules = [(NamespacedName::new("home", "app"), 300)].into();
+                let rules = [(Declarer::rule("home", "app"), 300)].into();
                 it.held = Ok(vec![HeldCopies {
                     of: RULES,
                     definition,
@@ -181,7 +181,7 @@ fn every_fault_is_found_and_no_other() {
             "a CRD that was made anew without its templates",
             |it| {
                 let definition = Definition { uid: "anew".into(), created: now() };
-                let rules = [(NamespacedName::of_template("home", "kit"), 2)].into();
+                let rules = [(Declarer::template("home", "kit"), 2)].into();
                 let certificates = "cert-manager.io/v1/Certificate/certificates/render";
                 let certificate = TemplateKind::read(certificates, &it.kinds).unwrap().rendered.unwrap();
                 let kinds = BTreeSet::from([Kind::ConfigMap, certificate]);
@@ -426,7 +426,7 @@ fn copies_are_held_in_some_namespaces_where_definitions_are_read() {
             arguments.extend(["--namespaces=shop,web"].into_iter().chain(more).map(str::to_owned));
         }
         let definition = Definition { uid: "anew".into(), created: now() };
-        let (rules, kinds) = ([(NamespacedName::new("shop", "app"), 3)].into(), [Kind::ConfigMap].into());
+        let (rules, kinds) = ([(Declarer::rule("shop", "app"), 3)].into(), [Kind::ConfigMap].into());
         facts.held = Ok(vec![HeldCopies { of: RULES, definition, rules, kinds }]);
         let found = examine(&facts, &[]);
         let held = found.iter().find(|finding| finding.id == Id::CopiesHeld);

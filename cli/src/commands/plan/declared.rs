@@ -9,14 +9,14 @@ use crate::{
     api::Problem,
     explain::{Course, RestartOutlook, monitor_report},
     model::{Declared, RuleFacts, Unseen, World},
-    names::NamespacedName,
+    names::{Declarer, NamespacedName},
     plan::{
         Reason,
         copy::{
             ProblemReason, RuleReport, inert::unseen_source, rule_report, targets::unseen, template_report,
         },
     },
-    survey::{AnswerSource, Declined, OurKind, Survey},
+    survey::{AnswerSource, Declined, FromFile, OurKind, Survey},
     validate::CompiledTemplate,
 };
 
@@ -26,6 +26,8 @@ use crate::{
 pub struct RuleRow {
     #[serde(skip)]
     pub kind: OurKind,
+    #[serde(skip)]
+    pub declarer: Declarer,
     pub namespace: String,
     pub name: String,
     /// `FILE:LINE` of the file that it comes from.
@@ -69,18 +71,16 @@ pub enum Authority {
     NotValid,
 }
 
-impl RuleRow {
-    /// The name by which copies refer to the object.
-    pub(super) fn id(&self) -> NamespacedName {
-        self.kind.in_world(&NamespacedName::new(self.namespace.as_str(), self.name.as_str()))
-    }
-}
-
-fn named(kind: OurKind, rule: &NamespacedName) -> RuleRow {
+fn named(kind: OurKind, declarer: &Declarer) -> RuleRow {
+    let NamespacedName { namespace, name } = match declarer {
+        Declarer::Template(name) => name.clone(),
+        _ => declarer.named(),
+    };
     RuleRow {
         kind,
-        namespace: rule.namespace.to_string(),
-        name: rule.name.to_string(),
+        declarer: declarer.clone(),
+        namespace: namespace.to_string(),
+        name: name.to_string(),
         file: None,
         identity: None,
         authority: Authority::Allowed,
@@ -93,11 +93,7 @@ fn named(kind: OurKind, rule: &NamespacedName) -> RuleRow {
 }
 
 /// The row of a rule; `with_copies` are the rules with copies.
-pub(super) fn rule_row(
-    survey: &Survey,
-    with_copies: &BTreeSet<&NamespacedName>,
-    rule: &NamespacedName,
-) -> RuleRow {
+pub(super) fn rule_row(survey: &Survey, with_copies: &BTreeSet<&Declarer>, rule: &Declarer) -> RuleRow {
     let world = &survey.world;
     let row = from_file(survey, OurKind::Rule, rule);
     let Some(facts) = world.rules().get(rule) else { return row };
@@ -127,7 +123,7 @@ pub(super) fn rule_row(
 }
 
 /// The row of a rule that selects namespaces which the caller may not read.
-fn beyond_sight(world: &World, rule: &NamespacedName, facts: &RuleFacts, row: RuleRow) -> RuleRow {
+fn beyond_sight(world: &World, rule: &Declarer, facts: &RuleFacts, row: RuleRow) -> RuleRow {
     let Ok(compiled) = &facts.compiled else { return row };
     let source = unseen_source(world, rule, compiled);
     let targets = unseen(world, compiled);
@@ -144,11 +140,10 @@ fn beyond_sight(world: &World, rule: &NamespacedName, facts: &RuleFacts, row: Ru
     RuleRow { action: Some(action), reason: Some((*reason).into()), message, ..row }
 }
 
-/// The row of a template; `template` is the template's name among rules.
-pub(super) fn template_row(survey: &Survey, template: &NamespacedName) -> RuleRow {
+/// The row of a template.
+pub(super) fn template_row(survey: &Survey, template: &Declarer) -> RuleRow {
     let world = &survey.world;
-    let plain = NamespacedName::new(template.namespace.clone(), template.template().unwrap_or_default());
-    let row = from_file(survey, OurKind::Template, &plain);
+    let row = from_file(survey, OurKind::Template, template);
     let Some(facts) = world.templates().get(template) else { return row };
     let reads = facts.compiled.as_deref().map(CompiledTemplate::object_paths).unwrap_or_default();
     let row = RuleRow { reads, ..row };
@@ -185,7 +180,7 @@ fn unrendered(row: RuleRow, fault: &Problem) -> RuleRow {
 }
 
 /// The row of a monitor.
-pub(super) fn monitor_row(survey: &Survey, monitor: &NamespacedName) -> RuleRow {
+pub(super) fn monitor_row(survey: &Survey, monitor: &Declarer) -> RuleRow {
     let world = &survey.world;
     let row = from_file(survey, OurKind::Monitor, monitor);
     let Some(facts) = world.monitors().get(monitor) else { return row };
@@ -208,9 +203,9 @@ pub(super) fn monitor_row(survey: &Survey, monitor: &NamespacedName) -> RuleRow 
     }
 }
 
-/// The row of an object of a file that would be refused.
-pub(super) fn declined_row(declined: &Declined) -> RuleRow {
-    RuleRow {
+/// The row of an object of a file that would be refused; `None` for a policy.
+pub(super) fn declined_row(declined: &Declined) -> Option<RuleRow> {
+    Some(RuleRow {
         file: Some(declined.place.clone()),
         authority: match declined.reason {
             Reason::Refused(_) => Authority::Refused,
@@ -219,16 +214,17 @@ pub(super) fn declined_row(declined: &Declined) -> RuleRow {
         action: Some(Course::Refuse),
         reason: Some(declined.reason),
         message: declined.message.clone(),
-        ..named(declined.kind, &declined.name)
-    }
+        ..named(declined.kind, &declined.kind.declarer(&declined.name)?)
+    })
 }
 
-fn from_file(survey: &Survey, kind: OurKind, name: &NamespacedName) -> RuleRow {
-    let file = survey.from_files.iter().find(|file| file.kind == kind && file.name == *name);
+fn from_file(survey: &Survey, kind: OurKind, declarer: &Declarer) -> RuleRow {
+    let is_it = |file: &&FromFile| file.kind.declarer(&file.name).as_ref() == Some(declarer);
+    let file = survey.from_files.iter().find(is_it);
     RuleRow {
         file: file.map(|file| file.place.clone()),
         warnings: file.map(|file| file.warnings.clone()).unwrap_or_default(),
-        ..named(kind, name)
+        ..named(kind, declarer)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     arguments::output,
     explain::{CopyRow, CopyState, Course, Difference, RestartCourse, RestartOutlook},
     model::Unseen,
-    names::NamespacedName,
+    names::Declarer,
     plan::Reason,
     states::restarts,
     survey::{FileObject, FileOutlook, OurKind, Survey},
@@ -80,13 +80,13 @@ impl Report {
         for outlook in &shown {
             *summary.of(outlook.state.action()) += 1;
         }
-        let mut rules: BTreeMap<NamespacedName, RuleRow> = BTreeMap::new();
-        let with_copies: BTreeSet<&NamespacedName> =
+        let mut rules: BTreeMap<Declarer, RuleRow> = BTreeMap::new();
+        let with_copies: BTreeSet<&Declarer> =
             survey.outlooks.iter().filter_map(|outlook| outlook.rule.as_ref()).collect();
-        let reaching: BTreeSet<&NamespacedName> =
+        let reaching: BTreeSet<&Declarer> =
             shown.iter().filter_map(|outlook| outlook.rule.as_ref()).collect();
-        let is_here = |name: &&NamespacedName| {
-            reaching.contains(name) || namespace.is_none_or(|namespace| *name.namespace == *namespace)
+        let is_here = |name: &&Declarer| {
+            reaching.contains(name) || namespace.is_none_or(|namespace| **name.namespace() == *namespace)
         };
         for rule in survey.world.rules().keys().filter(|rule| survey.selects_rule(rule)) {
             if is_here(&rule) {
@@ -95,14 +95,14 @@ impl Report {
         }
         let declined = |kind: OurKind| {
             let of_kind = survey.declined.iter().filter(move |declined| declined.kind == kind);
-            of_kind.map(declined_row)
+            of_kind.filter_map(declined_row)
         };
         let templates = survey.world.templates().keys().filter(|name| survey.selects_rule(name));
         let templates = templates.filter(is_here).map(|name| template_row(survey, name));
         let templates = declined(OurKind::Template).chain(templates).collect();
         let rules = declined(OurKind::Rule).chain(rules.into_values()).collect();
         let monitors = survey.world.monitors().keys().filter(|monitor| survey.selects_monitor(monitor));
-        let monitors = monitors.filter(|it| namespace.is_none_or(|namespace| *it.namespace == *namespace));
+        let monitors = monitors.filter(|it| namespace.is_none_or(|namespace| **it.namespace() == *namespace));
         let monitors = monitors.map(|monitor| monitor_row(survey, monitor));
         let monitors = monitors.filter(|row| row.file.is_some() || row.action.is_some());
         let monitors = declined(OurKind::Monitor).chain(monitors).collect();
@@ -138,7 +138,7 @@ impl Report {
         let copies = self.copies.iter().map(|row| &row.slot);
         let copies = copies.map(|slot| (slot.kind.to_string(), slot.name.to_string()));
         let workloads =
-            self.restarts.iter().flatten().map(|row| (row.of.kind().to_owned(), row.of.name().to_owned()));
+            self.restarts.iter().flatten().map(|row| (row.of.kind().to_owned(), row.of.name().to_string()));
         output::names(copies.chain(workloads))
     }
 

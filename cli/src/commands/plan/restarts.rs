@@ -136,7 +136,7 @@ fn copied(cause: &RestartCause) -> Option<String> {
 }
 
 fn asked(row: &RestartOutlook) -> String {
-    let monitors = row.monitors.iter().map(|one| format!("ConfigMonitor {}", one.name));
+    let monitors = row.monitors.iter().map(|one| format!("ConfigMonitor {}", one.named().name));
     let annotation = row.by_annotation.then(|| "its annotation".to_owned());
     let all: Vec<String> = monitors.chain(annotation).collect();
     if all.is_empty() { String::new() } else { format!("asked by {}", all.join(", ")) }

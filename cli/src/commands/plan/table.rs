@@ -11,7 +11,7 @@ use super::{
 use crate::{
     explain::{CopyRow, Course, RestartOutlook},
     model::Unseen,
-    names::NamespacedName,
+    names::Declarer,
     plan::Reason,
     survey::OurKind,
     terminal,
@@ -34,13 +34,12 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
     section("ConfigPolicies of files", file_lines(&report.policies), &mut text);
     section("ConfigMaps and Secrets of files", file_lines(&report.files), &mut text);
     for rule in report.rules.iter().chain(&report.templates).chain(&report.monitors) {
-        let name = format!("{}/{}", rule.namespace, rule.name);
-        let id = rule.id();
         // If a rule of a file would be refused, copies of that name belong to the rule in the cluster.
         let is_declined =
             rule.file.is_some() && rule.action == Some(Course::Refuse) && rule.identity.is_none();
         let is_monitor = rule.kind == OurKind::Monitor;
-        let of_rule = |row: &&CopyRow| !is_monitor && !is_declined && row.rule.as_ref() == Some(&id);
+        let of_rule =
+            |row: &&CopyRow| !is_monitor && !is_declined && row.rule.as_ref() == Some(&rule.declarer);
         let copies: Vec<&CopyRow> = report.copies.iter().filter(of_rule).collect();
         let is_held = |row: &CopyRow| {
             rule.action.is_some()
@@ -51,7 +50,7 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         if listed.is_empty() && held.is_empty() && rule.action.is_none() && rule.file.is_none() {
             continue;
         }
-        text.push_str(&heading(&name, rule));
+        text.push_str(&heading(rule));
         if let Some(action) = rule.action {
             let word = rule.reason.map(Reason::as_str).unwrap_or_default();
             text.push_str(&paint(action, &format!("  {} {}: {}", sign(action), word, rule.message)));
@@ -76,15 +75,15 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
             text.push_str(&paint(action, &format!("  {} {number} held back by that", sign(action))));
         }
         if listed.is_empty() && held.is_empty() && rule.action.is_none() {
-            let of_monitor = |row: &RestartOutlook| row.monitors.contains(&id);
+            let of_monitor = |row: &RestartOutlook| row.monitors.contains(&rule.declarer);
             text.push_str(match is_monitor && restarts.iter().any(of_monitor) {
                 true => "    its workloads are below\n",
                 false => "    everything is in order\n",
             });
         }
     }
-    let rules: BTreeSet<NamespacedName> =
-        report.rules.iter().chain(&report.templates).map(RuleRow::id).collect();
+    let rules: BTreeSet<&Declarer> =
+        report.rules.iter().chain(&report.templates).map(|row| &row.declarer).collect();
     let is_gone = |row: &&CopyRow| row.rule.as_ref().is_none_or(|rule| !rules.contains(rule));
     let (unseen, gone): (Vec<&CopyRow>, Vec<&CopyRow>) =
         report.copies.iter().filter(is_gone).partition(|row| row.reason == Unseen::OutOfSight.into());
@@ -105,10 +104,10 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
     text
 }
 
-fn heading(name: &str, rule: &RuleRow) -> String {
-    let mut words = match NamespacedName::parse(name).and_then(|rule| rule.annotated()) {
-        Some(source) => format!("{source}, by annotation"),
-        None => format!("{} {name}", rule.kind.as_str()),
+fn heading(rule: &RuleRow) -> String {
+    let mut words = match &rule.declarer {
+        Declarer::Annotated(source) => format!("{source}, by annotation"),
+        _ => format!("{} {}/{}", rule.kind.as_str(), rule.namespace, rule.name),
     };
     if let Some(identity) = &rule.identity {
         let how = match rule.authority {
@@ -141,7 +140,8 @@ fn lines(copies: &[&CopyRow]) -> Vec<(Course, String)> {
 fn what(row: &CopyRow) -> String {
     let mut words: Vec<String> = Vec::new();
     // A template is not named as the source: the content is its own text.
-    let source = row.source.as_ref().filter(|source| source.template().is_none());
+    let by_template = row.rule.as_ref().is_some_and(|rule| rule.as_template().is_some());
+    let source = row.source.as_ref().filter(|_| !by_template);
     let from = source.map(|source| format!("from {source}"));
     match row.state.action() {
         Course::Create | Course::Change | Course::Current => {
@@ -218,7 +218,7 @@ mod tests {
         explain::{CopyState, Difference, FieldChange},
         marks::DIGEST,
         model::{RefusalReason, WriteFault},
-        names::{Kind, ObjectKey},
+        names::{Kind, NamespacedName, ObjectKey},
         plan::copy::ProblemReason,
     };
 
@@ -227,6 +227,7 @@ mod tests {
     fn rule(name: &str, action: Option<(Course, Reason)>, message: &str) -> RuleRow {
         RuleRow {
             kind: OurKind::Rule,
+            declarer: Declarer::rule("platform", name),
             namespace: "platform".into(),
             name: name.into(),
             file: None,
@@ -243,7 +244,7 @@ mod tests {
     fn copy(state: CopyState, rule: &str, namespace: &str, reason: Reason, message: &str) -> CopyRow {
         CopyRow {
             state,
-            rule: Some(NamespacedName::new("platform", rule)),
+            rule: Some(Declarer::rule("platform", rule)),
             slot: ObjectKey::new(Kind::Secret, namespace, "registry"),
             source: Some(NamespacedName::new("platform", "registry")),
             instance: None,

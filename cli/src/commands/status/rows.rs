@@ -6,7 +6,7 @@ use crate::{
     explain::{CopyRow, CopyState, RestartOutlook},
     installed::ReadScope,
     model::Unseen,
-    names::NamespacedName,
+    names::Declarer,
     plan::restart::Concern,
     states::{ObjectRow, ReadError, copies, of_annotations, of_workloads, read, read_rules, restarts, sort},
     survey::{Selected, Survey, SurveyMode, SurveyTarget, survey},
@@ -121,16 +121,16 @@ pub async fn rows_of(
     seen: &Survey,
 ) -> Result<Rows, ReadError> {
     let copies = copies::standings(seen, namespace);
-    let is_told = |rule: &NamespacedName| {
+    let is_told = |rule: &Declarer| {
         seen.selects_rule(rule)
-            && (namespace.is_none_or(|here| *rule.namespace == *here)
+            && (namespace.is_none_or(|here| **rule.namespace() == *here)
                 || copies.iter().any(|copy| copy.rule.as_ref() == Some(rule)))
     };
     rows.extend(of_annotations(seen, is_told));
     if let Some(here) = namespace {
         let reaches = |namespace: &str, name: &str| {
-            let is_it = |it: &NamespacedName| *it.namespace == *namespace && *it.name == *name;
-            namespace != here && copies.iter().filter_map(|copy| copy.rule.as_ref()).any(is_it)
+            let rule = Some(Declarer::rule(namespace, name));
+            namespace != here && copies.iter().any(|copy| copy.rule == rule)
         };
         rows.extend(read_rules(client, read_scope, labels, reaches).await?);
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::{
     explain::{CopyRow, CopyState, Course, OnChange, RestartOutlook, Restartable, on_change},
     model::World,
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, NamespacedName, ObjectKey},
     plan::{
         copy::status_of,
         restart::{RestartState, monitors_watching},
@@ -165,7 +165,7 @@ impl Forest {
             _ => vec![self.note(outlook.reason.as_str(), &outlook.message)],
         };
         // The object is shown below its template, so the rule is not named.
-        let rule = outlook.rule.as_ref().filter(|rule| rule.template().is_none()).map(ToString::to_string);
+        let rule = outlook.rule.as_ref().filter(|rule| rule.as_template().is_none()).map(ToString::to_string);
         // The users of an object that blocks the slot do not belong to the source.
         let children =
             if outlook.state == CopyState::Blocked { Vec::new() } else { self.users(seen, &outlook.slot) };
@@ -181,8 +181,8 @@ impl Forest {
             let Some(outlook) = seen.restarts.iter().find(|outlook| outlook.of == of) else { continue };
             users.push(Node {
                 kind: "Pods".into(),
-                namespace: monitor.namespace.to_string(),
-                name: monitor.name.to_string(),
+                namespace: monitor.namespace().to_string(),
+                name: monitor.named().name.to_string(),
                 rule: None,
                 state: Some(NodeState::Workload(outlook.state.clone())),
                 notes: self.standing(outlook),
@@ -242,15 +242,15 @@ fn node(object: &ObjectKey) -> Node {
 }
 
 /// A rule or template as a node.
-fn declared(name: &NamespacedName) -> Node {
-    let (kind, plain) = match name.template() {
-        Some(plain) => ("CopyratorTemplate", plain),
-        None => ("CopyratorRule", &*name.name),
+fn declared(name: &Declarer) -> Node {
+    let (kind, NamespacedName { namespace, name }) = match name {
+        Declarer::Template(name) => ("CopyratorTemplate", name.clone()),
+        _ => ("CopyratorRule", name.named()),
     };
     Node {
         kind: kind.into(),
-        namespace: name.namespace.to_string(),
-        name: plain.to_owned(),
+        namespace: namespace.to_string(),
+        name: name.to_string(),
         rule: None,
         state: None,
         notes: Vec::new(),
@@ -264,7 +264,7 @@ pub enum Origin {
     /// The object is a copy of this source.
     Object(ObjectKey),
     /// This template declares the object.
-    Template(NamespacedName),
+    Template(Declarer),
 }
 
 impl fmt::Display for Origin {
@@ -280,8 +280,8 @@ impl fmt::Display for Origin {
 /// kind.
 pub fn origin_of(world: &World, outlook: &CopyRow) -> Option<Origin> {
     let source = outlook.source.as_ref()?;
-    if source.template().is_some() {
-        return Some(Origin::Template(source.clone()));
+    if let Some(template @ Declarer::Template(_)) = &outlook.rule {
+        return Some(Origin::Template(template.clone()));
     }
     let facts = outlook.rule.as_ref().and_then(|rule| world.rules().get(rule));
     let kind = facts.and_then(|facts| Some(facts.compiled.as_ref().ok()?.kind)).unwrap_or(outlook.slot.kind);
@@ -328,7 +328,7 @@ pub(super) fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Forest> {
 }
 
 /// The trees of a rule's sources, or of a template; `None` if the rule or template does not exist.
-pub(super) fn of_rule(seen: &Seen<'_>, rule: &NamespacedName) -> Option<Forest> {
+pub(super) fn of_rule(seen: &Seen<'_>, rule: &Declarer) -> Option<Forest> {
     let mut forest = plant_all(seen, |outlook| outlook.rule.as_ref() == Some(rule));
     if !forest.roots.is_empty() {
         return Some(forest);

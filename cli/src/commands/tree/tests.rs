@@ -7,7 +7,7 @@ use super::{
     grow::{grow, of_object, of_rule},
 };
 use crate::{
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, ObjectKey},
     tests::fake_cluster::{FakeCluster, config_map, deployment, namespace, ours, rule},
 };
 
@@ -80,8 +80,7 @@ fn a_rule_without_copies_says_why() {
     objects.push(rule("idle", "nothing", &json!({})));
     let cluster = FakeCluster::new(&objects);
     let seen = cluster.seen_by();
-    let drawn =
-        |name| of_rule(&seen, &NamespacedName::new("platform", name)).map(|it| draw(&it, false, false));
+    let drawn = |name| of_rule(&seen, &Declarer::rule("platform", name)).map(|it| draw(&it, false, false));
     let idle = drawn("idle").expect("a tree");
     assert!(idle.starts_with("CopyratorRule platform/idle (1)\n\n1) NoSource: "), "{idle}");
     assert!(drawn("apps").expect("a tree").starts_with("ConfigMap platform/app\n"));

@@ -1,6 +1,8 @@
 //! Why an object exists, and what depends on it, from plans and facts. This module is pure, and makes no
 //! decisions.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,7 +14,7 @@ use crate::{
     commands::tree::{Origin, Seen, origin_of},
     explain::{CopyRow, CopyState, Course, RestartOutlook, RestartReason, Restartable, on_change},
     model::{ObjectFacts, Owner, World},
-    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, Kind, ObjectKey, WorkloadKey},
     plan::{
         Reason,
         copy::ProblemReason,
@@ -164,14 +166,14 @@ pub struct Used {
 impl Made {
     /// Whether a template declares the object, so that it is no copy.
     pub fn is_declared(&self) -> bool {
-        let rule = self.rule.as_deref().and_then(NamespacedName::parse);
-        rule.is_some_and(|rule| rule.template().is_some())
+        let rule = self.rule.as_deref().and_then(Declarer::parse);
+        rule.is_some_and(|rule| rule.as_template().is_some())
     }
 }
 
 impl Why {
     /// Kind and name of everything that restarts when the object changes.
-    pub(super) fn restarting(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(super) fn restarting(&self) -> impl Iterator<Item = (&str, Arc<str>)> {
         self.on_change.iter().filter(|user| user.restarts).map(|user| (user.of.kind(), user.of.name()))
     }
 
@@ -264,7 +266,7 @@ fn edit(made_by: &[Made], kind: Kind) -> Option<String> {
 fn made(world: &World, outlook: &CopyRow) -> Made {
     let rule = outlook.rule.as_ref();
     let marks = world.object(&outlook.slot).and_then(|facts| facts.marks.as_deref());
-    let is_its = |rule: &NamespacedName| marks.is_some_and(|marks| marks.rule == *rule);
+    let is_its = |rule: &Declarer| marks.is_some_and(|marks| marks.rule == *rule);
     // An object that blocks the slot is not a copy of this rule. A source that lost the slot to a second
     // source (`DuplicateName`) has no copy in the slot.
     let has_it = rule.is_some_and(is_its) && outlook.reason != ProblemReason::DuplicateName.into();
@@ -288,14 +290,14 @@ fn made(world: &World, outlook: &CopyRow) -> Made {
 
 /// The kind of the instance with which Kubernetes deletes this object; `None` if the object has no owner (any
 /// more).
-fn goes_with(world: &World, template: &NamespacedName, slot: &ObjectKey) -> Option<String> {
+fn goes_with(world: &World, template: &Declarer, slot: &ObjectKey) -> Option<String> {
     let compiled = world.templates().get(template)?.compiled.as_deref().ok()?;
     let is_owned = world.object(slot).is_none_or(|facts| facts.owners != Owner::NONE);
     compiled.owning_any().filter(|_| is_owned).map(ToString::to_string)
 }
 
 /// The fields of an object that a template's expressions give.
-fn fields(world: &World, template: &NamespacedName, slot: &ObjectKey) -> Vec<Field> {
+fn fields(world: &World, template: &Declarer, slot: &ObjectKey) -> Vec<Field> {
     let compiled = world.templates().get(template).and_then(|facts| facts.compiled.as_deref().ok());
     let rendered = world.rendered_at(slot).find(|(name, ..)| *name == template);
     let declared = compiled
@@ -335,7 +337,7 @@ fn users(seen: &Seen<'_>, object: &ObjectKey) -> Vec<User> {
         users.push(User {
             of,
             restarts,
-            monitors: change.monitors.iter().map(|monitor| monitor.name.to_string()).collect(),
+            monitors: change.monitors.iter().map(|monitor| monitor.named().name.to_string()).collect(),
             by_annotation: change.by_annotation,
             state: outlook.map(|outlook| outlook.state.clone()),
             reason,
@@ -348,7 +350,7 @@ fn users(seen: &Seen<'_>, object: &ObjectKey) -> Vec<User> {
         users.push(User {
             of,
             restarts: true,
-            monitors: vec![monitor.name.to_string()],
+            monitors: vec![monitor.named().name.to_string()],
             by_annotation: false,
             state: Some(outlook.state.clone()),
             reason: Some(outlook.reason.clone()),

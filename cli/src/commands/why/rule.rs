@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{api::Problem, authority::author, names::NamespacedName, survey::Survey, terminal::line};
+use crate::{api::Problem, authority::author, names::Declarer, survey::Survey, terminal::line};
 
 /// What is known of one rule or template.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -32,7 +32,7 @@ pub struct RuleWhy {
 }
 
 /// Explains a rule or template; `None` if the rule or template does not exist.
-pub(super) fn why_rule(survey: &Survey, rule: &NamespacedName) -> Option<RuleWhy> {
+pub(super) fn why_rule(survey: &Survey, rule: &Declarer) -> Option<RuleWhy> {
     let declared = survey.world.declaration(rule)?;
     let generation = declared.version().generation;
     let status = declared.status().cloned().unwrap_or_default();
@@ -45,8 +45,8 @@ pub(super) fn why_rule(survey: &Survey, rule: &NamespacedName) -> Option<RuleWhy
         *copies.entry(row.state.as_str().to_owned()).or_default() += 1;
     }
     Some(RuleWhy {
-        object: if rule.template().is_some() { "CopyratorTemplate" } else { "CopyratorRule" },
-        rule: format!("{}/{}", rule.namespace, rule.template().unwrap_or(&rule.name)),
+        object: if rule.as_template().is_some() { "CopyratorTemplate" } else { "CopyratorRule" },
+        rule: rule.as_template().map_or_else(|| rule.to_string(), ToString::to_string),
         author: author(declared.annotations()).ok().map(|writer| writer.user),
         identity: status.identity,
         conditions: conditions.collect(),

@@ -4,7 +4,7 @@ use super::answer::{Made, Used, User, Why};
 use crate::{
     explain::{Course, RestartOutlook, RestartReason, Restartable},
     marks::write_time,
-    names::NamespacedName,
+    names::Declarer,
     plan::restart::RestartState,
     terminal::{line, side_by_side},
 };
@@ -127,7 +127,7 @@ fn word(user: &User) -> &'static str {
 fn of_workload(outlook: &RestartOutlook, wide: bool) -> Vec<(&'static str, String)> {
     let message = if outlook.message.is_empty() { String::new() } else { format!(": {}", outlook.message) };
     let mut lines = vec![("state", format!("{}, {}{message}", outlook.state, outlook.reason.as_str()))];
-    let monitors: Vec<String> = outlook.monitors.iter().map(|one| one.name.to_string()).collect();
+    let monitors: Vec<String> = outlook.monitors.iter().map(|one| one.named().name.to_string()).collect();
     let asked = asked(&monitors, outlook.by_annotation);
     if !asked.is_empty() {
         lines.push(("asked by", asked));
@@ -141,11 +141,10 @@ fn of_workload(outlook: &RestartOutlook, wide: bool) -> Vec<(&'static str, Strin
 }
 
 fn used(used: &Used) -> (&'static str, String) {
-    let of =
-        |source: &String| match NamespacedName::parse(source).filter(|source| source.template().is_some()) {
-            Some(template) => format!(", declared by {}", template.said()),
-            None => format!(", a copy of {source}"),
-        };
+    let of = |source: &String| match Declarer::parse(source).filter(|source| source.as_template().is_some()) {
+        Some(template) => format!(", declared by {}", template.said()),
+        None => format!(", a copy of {source}"),
+    };
     let copy = used.copy_of.as_ref().map(of).unwrap_or_default();
     let gone = if used.exists { "" } else { ", which is not there" };
     let what = format!("{} {}{copy}{gone}", used.kind, used.name);

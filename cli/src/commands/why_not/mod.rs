@@ -11,7 +11,7 @@ use crate::{
     arguments::{ClusterArgs, LabelArgs, Output, UsageError, output},
     explain::{Brings, brings},
     installed::InstalledArgs,
-    names::NamespacedName,
+    names::Declarer,
     survey::{Survey, SurveyMode, take_survey},
     terminal::{Console, Exit, aligned},
 };
@@ -96,13 +96,13 @@ impl Args {
         })
     }
 
-    fn rule(&self) -> Result<Option<NamespacedName>, UsageError> {
+    fn rule(&self) -> Result<Option<Declarer>, UsageError> {
         let Some(text) = &self.rule else { return Ok(None) };
         let message = format!("{text:?} is not NAMESPACE/NAME");
-        NamespacedName::parse(text).map(Some).ok_or(UsageError::Value { flag: "rule", message })
+        Declarer::parse(text).map(Some).ok_or(UsageError::Value { flag: "rule", message })
     }
 
-    fn show(&self, seen: &Survey, rule: Option<&NamespacedName>) -> Exit {
+    fn show(&self, seen: &Survey, rule: Option<&Declarer>) -> Exit {
         seen.notes.iter().for_each(|said| self.console.note(said));
         let found = answer(seen, rule, &self.namespace);
         if found.items.is_empty() {
@@ -114,22 +114,22 @@ impl Args {
 }
 
 /// Why a namespace gets no copies: of every rule, or of one rule.
-pub fn answer(survey: &Survey, only: Option<&NamespacedName>, namespace: &str) -> Answer {
+pub fn answer(survey: &Survey, only: Option<&Declarer>, namespace: &str) -> Answer {
     let items = rows(survey, only, namespace);
     let unseen = survey.world.unseen(namespace).filter(|_| items.is_empty());
     Answer { namespace: namespace.to_owned(), items, unseen: unseen.map(|(_, message)| message) }
 }
 
-fn rows(survey: &Survey, only: Option<&NamespacedName>, namespace: &str) -> Vec<Row> {
+fn rows(survey: &Survey, only: Option<&Declarer>, namespace: &str) -> Vec<Row> {
     let all = survey.world.rules().keys().filter(|rule| survey.selects_rule(rule));
     let all = all.filter(|rule| only.is_none_or(|only| only == *rule));
     // A rule that the user named and that does not exist gets an answer, too.
     let absent = only.filter(|rule| !survey.world.rules().contains_key(rule));
-    let row = |rule: &NamespacedName| row(rule, brings(&survey.world, &survey.outlooks, rule, namespace));
+    let row = |rule: &Declarer| row(rule, brings(&survey.world, &survey.outlooks, rule, namespace));
     all.chain(absent).map(row).collect()
 }
 
-fn row(rule: &NamespacedName, brings: Brings) -> Row {
+fn row(rule: &Declarer, brings: Brings) -> Row {
     let rule = rule.to_string();
     match brings {
         Brings::Copies(count) => {
@@ -161,9 +161,9 @@ fn table(answer: &Answer, wide: bool) -> String {
 
 /// The rules with missing copies; an annotated source has the name of its rule.
 fn names(rows: &[Row]) -> String {
-    let lacking = rows.iter().filter(|row| !row.brings).filter_map(|row| NamespacedName::parse(&row.rule));
-    output::names(lacking.map(|rule| match rule.annotated() {
-        Some(source) => (source.kind.to_string(), source.name.to_string()),
-        None => ("CopyratorRule".to_owned(), rule.name.to_string()),
+    let lacking = rows.iter().filter(|row| !row.brings).filter_map(|row| Declarer::parse(&row.rule));
+    output::names(lacking.map(|rule| match rule {
+        Declarer::Annotated(source) => (source.kind.to_string(), source.name.clone()),
+        rule => ("CopyratorRule".to_owned(), rule.named().name),
     }))
 }

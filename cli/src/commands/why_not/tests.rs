@@ -21,7 +21,7 @@ fn reason(labels: Value, change: &Value, more: &[Value]) -> (String, String) {
 }
 
 fn brought(cluster: &FakeCluster, namespace: &str) -> (String, String) {
-    let rule = NamespacedName::new("platform", "apps");
+    let rule = Declarer::rule("platform", "apps");
     match brings(&cluster.world, &cluster.outlooks, &rule, namespace) {
         Brings::Copies(count) => (format!("{count} copies"), String::new()),
         Brings::Lacks { reason, message } => (reason.as_str().to_owned(), message),
@@ -102,7 +102,7 @@ fn a_copy_that_is_not_there_yet_is_missing() {
 
 #[test]
 fn the_table_is_about_what_is_missing() {
-    let rule = |name: &str| NamespacedName::new("platform", name);
+    let rule = |name: &str| Declarer::rule("platform", name);
     let lacks =
         Brings::Lacks { reason: crate::plan::Reason::Excluded, message: "excludeTargets names it".into() };
     let items = vec![row(&rule("registry"), lacks), row(&rule("secret:tls"), Brings::Copies(2))];

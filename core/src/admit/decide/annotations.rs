@@ -13,7 +13,7 @@ use crate::{
     api::DataKind,
     authority::{Subject, monitor_questions, rule_questions},
     marks::{ASKING, DECLARES, DECLARES_VALUE, declares},
-    names::ObjectKey,
+    names::{Declarer, ObjectKey},
     validate::{CandidateError, annotated_monitor, annotated_rule, misspelt_annotations},
 };
 
@@ -109,7 +109,7 @@ fn judge(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError
         let old = old.and_then(Result::ok).map(|(_, compiled)| Box::new(compiled));
         let source = ObjectKey::new(kind.into(), &*review.namespace, name);
         inquiry.written =
-            Some(Written::Annotations { name: source.annotation_rule(), new: Box::new(new), old });
+            Some(Written::Annotations { name: Declarer::annotated(source), new: Box::new(new), old });
     }
     Ok(decision)
 }

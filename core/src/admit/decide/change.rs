@@ -9,7 +9,7 @@ use crate::{
     api::{CopyratorRuleStatus, DeletionPolicy, Span},
     marks::OnRemoval,
     model::{InstancesRead, World},
-    names::{InstanceName, NamespacedName, ObjectKey},
+    names::{Declarer, InstanceName, ObjectKey},
     plan::copy::{
         absent::sees_sources,
         claims::sources_of,
@@ -85,7 +85,7 @@ impl Counted {
 /// Returns the messages about copies that the new spec of a rule deletes and creates.
 pub(super) fn of_rule(
     world: &World,
-    name: &NamespacedName,
+    name: &Declarer,
     new: &CompiledRule,
     old: Option<(&CompiledRule, Option<Counted>)>,
 ) -> Told {
@@ -134,7 +134,7 @@ pub(super) fn of_rule(
 /// The number of copies in the status is the upper bound of deletions.
 fn of_unknown_sources(
     world: &World,
-    name: &NamespacedName,
+    name: &Declarer,
     new: &CompiledRule,
     old: Option<&CompiledRule>,
     counted: Option<Counted>,
@@ -157,7 +157,7 @@ fn of_unknown_sources(
 /// annotations no longer declare copies.
 pub(super) fn lost_by_source(
     world: &World,
-    name: &NamespacedName,
+    name: &Declarer,
     old: &CompiledRule,
     new: Option<&CompiledRule>,
 ) -> Option<String> {
@@ -175,7 +175,7 @@ pub(super) fn lost_by_source(
 /// Returns the message about copies that new annotations of a source create.
 pub(super) fn created_by_source(
     world: &World,
-    name: &NamespacedName,
+    name: &Declarer,
     new: &CompiledRule,
     old: Option<&CompiledRule>,
 ) -> Option<String> {
@@ -187,7 +187,7 @@ pub(super) fn created_by_source(
 }
 
 /// The copies that a source requests by its own annotations.
-fn of_source(world: &World, name: &NamespacedName, rule: &CompiledRule) -> Declared {
+fn of_source(world: &World, name: &Declarer, rule: &CompiledRule) -> Declared {
     Declared {
         places: targets(world, rule).map(InstanceName::from).collect(),
         things: anonymous(name, rule, 1),
@@ -197,7 +197,7 @@ fn of_source(world: &World, name: &NamespacedName, rule: &CompiledRule) -> Decla
 /// Returns the messages about objects that the new spec of a template deletes and creates.
 pub(super) fn of_template(
     world: &World,
-    name: &NamespacedName,
+    name: &Declarer,
     new: &CompiledTemplate,
     old: Option<(&CompiledTemplate, Option<Counted>)>,
 ) -> Told {
@@ -268,7 +268,7 @@ enum Places {
 impl Places {
     fn of(
         world: &World,
-        name: &NamespacedName,
+        name: &Declarer,
         new: &CompiledTemplate,
         old: Option<&CompiledTemplate>,
         counted: Option<Counted>,
@@ -319,7 +319,7 @@ impl Places {
 
 /// Whether the new template is rendered for every possible object that the old template was rendered for, no
 /// matter which objects exist.
-fn is_wider(world: &World, name: &NamespacedName, old: &CompiledTemplate, new: &CompiledTemplate) -> bool {
+fn is_wider(world: &World, name: &Declarer, old: &CompiledTemplate, new: &CompiledTemplate) -> bool {
     let (
         Instances::Objects { kind: was, names: old_names, selector: old_selector, .. },
         Instances::Objects { kind: is, names, selector, .. },
@@ -327,7 +327,7 @@ fn is_wider(world: &World, name: &NamespacedName, old: &CompiledTemplate, new: &
     else {
         return false;
     };
-    let home = &name.namespace;
+    let home = name.namespace();
     let goes = |template: &CompiledTemplate| {
         let into = world.namespaces().iter();
         into.filter(|(name, facts)| template.goes_into(home, name, &facts.labels))
@@ -352,7 +352,7 @@ fn has_all(old: Option<&Globs>, new: Option<&Globs>) -> bool {
 /// Returns the copies that a rule declares, and whether the copies are certain. If this process sees the
 /// sources, the copies are certain; otherwise sources that the spec names may be missing. `None` if the spec
 /// names no sources.
-fn things_of_rule(world: &World, name: &NamespacedName, rule: &CompiledRule) -> Option<(Things, bool)> {
+fn things_of_rule(world: &World, name: &Declarer, rule: &CompiledRule) -> Option<(Things, bool)> {
     let mut things = Things::new();
     let mut add = |source: &ObjectKey| {
         let copy = format!("{} {}", rule.shape.kind, rule.shape.copy_name(source));
@@ -370,7 +370,7 @@ fn things_of_rule(world: &World, name: &NamespacedName, rule: &CompiledRule) -> 
 }
 
 /// Placeholders for sources of unknown names.
-fn anonymous(name: &NamespacedName, rule: &CompiledRule, sources: usize) -> Things {
+fn anonymous(name: &Declarer, rule: &CompiledRule, sources: usize) -> Things {
     let homes: BTreeSet<Arc<str>> = source_namespaces(name, rule).map(Arc::from).collect();
     (0..sources).map(|source| (source.to_string(), homes.clone())).collect()
 }
@@ -385,7 +385,7 @@ fn is_same_source(old: &CompiledRule, new: &CompiledRule) -> bool {
         && old.source_namespaces == new.source_namespaces
 }
 
-fn has_wider_sources(name: &NamespacedName, old: &CompiledRule, new: &CompiledRule) -> bool {
+fn has_wider_sources(name: &Declarer, old: &CompiledRule, new: &CompiledRule) -> bool {
     let namespaces: BTreeSet<&str> = source_namespaces(name, new).collect();
     has_all(old.names.as_ref(), new.names.as_ref())
         && new.object_selector.as_ref().is_none_or(|selector| old.object_selector.as_ref() == Some(selector))

@@ -9,7 +9,7 @@ use super::change::{Counted, Told, created_by_source, of_rule, of_template};
 use crate::{
     api::{CopyratorRuleSpec, CopyratorRuleStatus, CopyratorTemplateSpec, CopyratorTemplateStatus},
     model::{World, WriteFault},
-    names::NamespacedName,
+    names::Declarer,
     plan::{
         Reason,
         copy::{
@@ -28,7 +28,7 @@ pub(super) enum Written {
     Template(Box<WrittenTemplate>),
     /// The rule that annotations of a source declare, and the rule that they declared before.
     Annotations {
-        name: NamespacedName,
+        name: Declarer,
         new: Box<CompiledRule>,
         old: Option<Box<CompiledRule>>,
     },
@@ -36,7 +36,7 @@ pub(super) enum Written {
 
 #[derive(Debug)]
 pub(super) struct WrittenRule {
-    name: NamespacedName,
+    name: Declarer,
     new: CompiledRule,
     old: Option<(CompiledRule, Option<Counted>)>,
     /// The reason and message from the status of the rule's previous version, if they hold for this version,
@@ -46,7 +46,7 @@ pub(super) struct WrittenRule {
 
 #[derive(Debug)]
 pub(super) struct WrittenTemplate {
-    name: NamespacedName,
+    name: Declarer,
     new: CompiledTemplate,
     old: Option<(CompiledTemplate, Option<Counted>)>,
 }
@@ -65,7 +65,7 @@ pub struct Foresight {
 
 impl Written {
     pub(super) fn rule(
-        name: NamespacedName,
+        name: Declarer,
         spec: &CopyratorRuleSpec,
         new: CompiledRule,
         old: Option<&RawValue>,
@@ -77,14 +77,13 @@ impl Written {
         Self::Rule(Box::new(WrittenRule { name, new, old, said }))
     }
 
-    pub(super) fn template(name: &NamespacedName, new: CompiledTemplate, old: Option<&RawValue>) -> Self {
+    pub(super) fn template(name: Declarer, new: CompiledTemplate, old: Option<&RawValue>) -> Self {
         let before = old.and_then(Before::<CopyratorTemplateSpec, CopyratorTemplateStatus>::read);
         let old = before.and_then(|before| {
             let compiled = CompiledTemplate::compile(&before.spec).ok()?;
             let Before { metadata, spec, status } = before;
             Some((compiled, Before { metadata, spec, status: CopyratorRuleStatus::from(status) }.counted()))
         });
-        let name = NamespacedName::of_template(name.namespace.clone(), &name.name);
         Self::Template(Box::new(WrittenTemplate { name, new, old }))
     }
 

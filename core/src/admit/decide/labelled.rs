@@ -81,7 +81,8 @@ pub(super) fn of_namespace(world: &World, old: Option<&Candidate<'_>>, new: &Can
     for (name, facts) in world.templates() {
         let Some(compiled) = acting_template(world, name, facts) else { continue };
         let is_meant = |facts: &Option<NamespaceFacts>| {
-            let into = |facts: &NamespaceFacts| compiled.goes_into(&name.namespace, &new.name, &facts.labels);
+            let into =
+                |facts: &NamespaceFacts| compiled.goes_into(name.namespace(), &new.name, &facts.labels);
             facts.as_ref().is_some_and(into)
         };
         let instances = match compiled.instance_kind() {
@@ -276,7 +277,7 @@ impl<'a> InstanceCase<'a> {
             let is_of = compiled
                 .instance_kind()
                 .is_some_and(|kind| kind.group() == review.kind.group && *kind.kind == *review.kind.kind);
-            if !is_of || !compiled.goes_into(&name.namespace, &review.namespace, &facts.labels) {
+            if !is_of || !compiled.goes_into(name.namespace(), &review.namespace, &facts.labels) {
                 continue;
             }
             let selects = |labels| compiled.selects_object(&review.name, Some(labels));

@@ -21,7 +21,7 @@ use crate::{
         Identity, IdentityRequired, Question, Subject, impersonation, monitor_questions, rule_questions,
         template_questions,
     },
-    names::{Kind, NamespacedName},
+    names::{Declarer, Kind, NamespacedName},
     validate::{
         CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate, SpecFault, unknown_fields, unserved,
     },
@@ -93,8 +93,9 @@ pub(super) fn decide(
             if let Decision::Ask(inquiry) = &mut decision {
                 let old = review.old_object.filter(|_| review.operation == Operation::Update);
                 let compile = |spec: &_| CompiledRule::compile(spec, &parties.template_kinds).ok();
-                inquiry.written =
-                    (!spec.suspend).then(|| Written::rule(inquiry.of.clone(), &spec, compiled, old, compile));
+                inquiry.written = (!spec.suspend).then(|| {
+                    Written::rule(Declarer::Rule(inquiry.of.clone()), &spec, compiled, old, compile)
+                });
             }
             Ok(decision)
         }
@@ -145,7 +146,8 @@ pub(super) fn decide(
             never_targets::warn(&mut decision, compiled.namespace_terms(), None, parties);
             if let Decision::Ask(inquiry) = &mut decision {
                 let old = review.old_object.filter(|_| review.operation == Operation::Update);
-                inquiry.written = (!spec.suspend).then(|| Written::template(&inquiry.of, compiled, old));
+                inquiry.written = (!spec.suspend)
+                    .then(|| Written::template(Declarer::Template(inquiry.of.clone()), compiled, old));
             }
             Ok(decision)
         }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{
     model::{MonitorFacts, RuleFacts, TemplateFacts, WorkloadFacts, World},
-    names::{Kind, NamespacedName, WorkloadKey},
+    names::{Declarer, Kind, WorkloadKey},
     plan::copy::{
         targets::{bounds, targets},
         templates::template_bounds,
@@ -38,7 +38,7 @@ pub(super) fn of_change(
 ) -> Reach {
     let restarts = restarts(world, kind, &object.namespace, &object.name, keys);
     let mut reach = Reach { restarts, ..Reach::default() };
-    let rules = world.rules().iter().filter(|(name, _)| is_there || name.annotated().is_none());
+    let rules = world.rules().iter().filter(|(name, _)| is_there || name.as_annotated().is_none());
     let acting = rules.filter_map(|(name, rule)| {
         let compiled = rule.compiled.as_deref().ok()?;
         is_source(name, compiled, kind, object).then(|| acting(world, name, rule))?
@@ -67,11 +67,7 @@ pub(super) fn of_change(
 /// exist. A user who can write statuses could forge an `Authorized` condition, so a process that holds the
 /// key of digests verifies the proof as well. For annotations, only the reconciler's index counts, and not a
 /// proof on the object.
-pub(super) fn acting<'w>(
-    world: &World,
-    name: &NamespacedName,
-    rule: &'w RuleFacts,
-) -> Option<&'w CompiledRule> {
+pub(super) fn acting<'w>(world: &World, name: &Declarer, rule: &'w RuleFacts) -> Option<&'w CompiledRule> {
     let compiled = rule.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;
     let is_proven = |key| rule.is_granted(key, &bounds(world, name, compiled));
     let conditions = rule.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -82,7 +78,7 @@ pub(super) fn acting<'w>(
 /// the reconciler's index, which lists only templates that act.
 pub(super) fn acting_template<'w>(
     world: &World,
-    name: &NamespacedName,
+    name: &Declarer,
     template: &'w TemplateFacts,
 ) -> Option<&'w CompiledTemplate> {
     let compiled = template.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;
@@ -92,11 +88,7 @@ pub(super) fn acting_template<'w>(
 }
 
 /// Returns a monitor's spec if the monitor acts.
-fn watching<'w>(
-    world: &World,
-    name: &NamespacedName,
-    monitor: &'w MonitorFacts,
-) -> Option<&'w CompiledMonitor> {
+fn watching<'w>(world: &World, name: &Declarer, monitor: &'w MonitorFacts) -> Option<&'w CompiledMonitor> {
     let compiled = monitor.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;
     let is_proven = world.key().map(|key| monitor.is_granted(key));
     let conditions = monitor.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -105,23 +97,23 @@ fn watching<'w>(
 
 /// Whether the status has `Authorized` for this generation, with a valid proof if this process can verify
 /// proofs. For annotations, the status is only in the leader's memory, so the proof alone counts.
-fn may(conditions: &[Condition], generation: i64, name: &NamespacedName, is_proven: Option<bool>) -> bool {
+fn may(conditions: &[Condition], generation: i64, name: &Declarer, is_proven: Option<bool>) -> bool {
     let speaks = |one: &&Condition| one.type_ == "Authorized" && one.observed_generation == Some(generation);
     match conditions.iter().find(speaks) {
         Some(said) => said.status == "True" && is_proven.unwrap_or(true),
-        None => name.annotated().is_some() && is_proven.unwrap_or(false),
+        None => name.as_annotated().is_some() && is_proven.unwrap_or(false),
     }
 }
 
 pub(super) fn source_namespaces<'w>(
-    name: &'w NamespacedName,
+    name: &'w Declarer,
     rule: &'w CompiledRule,
 ) -> impl Iterator<Item = &'w str> {
-    let own = rule.source_namespaces.is_empty().then_some(&*name.namespace);
+    let own = rule.source_namespaces.is_empty().then_some(&**name.namespace());
     rule.source_namespaces.iter().map(String::as_str).chain(own)
 }
 
-fn is_source(name: &NamespacedName, rule: &CompiledRule, kind: Kind, object: &Candidate<'_>) -> bool {
+fn is_source(name: &Declarer, rule: &CompiledRule, kind: Kind, object: &Candidate<'_>) -> bool {
     rule.kind == kind
         && source_namespaces(name, rule).any(|namespace| namespace == object.namespace)
         && rule.names.as_ref().is_none_or(|names| names.matches(&object.name))
@@ -129,7 +121,7 @@ fn is_source(name: &NamespacedName, rule: &CompiledRule, kind: Kind, object: &Ca
 }
 
 /// How many objects a rule copies: the number in its status, else the number of literal names, else `None`.
-pub(super) fn sources(name: &NamespacedName, facts: &RuleFacts, rule: &CompiledRule) -> Option<usize> {
+pub(super) fn sources(name: &Declarer, facts: &RuleFacts, rule: &CompiledRule) -> Option<usize> {
     let status = facts.status.as_ref().filter(|status| status.observed_generation == Some(facts.generation));
     if let Some(status) = status {
         return usize::try_from(status.sources).ok();
@@ -140,11 +132,11 @@ pub(super) fn sources(name: &NamespacedName, facts: &RuleFacts, rule: &CompiledR
 
 /// How many workloads of a namespace restart when these keys of one of its objects change.
 fn restarts(world: &World, kind: Kind, namespace: &str, name: &str, keys: &[String]) -> usize {
-    let from = NamespacedName::new(namespace, "");
+    let from = Declarer::monitor(namespace, "");
     let monitors: Vec<&CompiledMonitor> = world
         .monitors()
         .range(from..)
-        .take_while(|(monitor, _)| *monitor.namespace == *namespace)
+        .take_while(|(monitor, _)| **monitor.namespace() == *namespace)
         .filter(|(_, monitor)| monitor.compiled.as_ref().is_ok_and(|it| watches(it, kind, name, keys)))
         .filter_map(|(name, monitor)| watching(world, name, monitor))
         .collect();

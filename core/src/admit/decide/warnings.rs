@@ -9,7 +9,7 @@ use crate::{
     api::{DataKind, DeletionPolicy, PolicyKind, Span, TemplateObject, WarnAbove},
     marks::declares,
     model::{Bytes, SpreadLimits, World},
-    names::{Kind, ObjectKey},
+    names::{Declarer, Kind, ObjectKey},
     validate::{Candidate, annotated_rule, own_deletion},
 };
 
@@ -43,7 +43,7 @@ fn of_annotations(world: &World, kind: DataKind, old: &Candidate<'_>, new: &Cand
     if after.as_ref().is_some_and(|(spec, _)| *spec == before.0) {
         return None;
     }
-    let name = ObjectKey::new(kind.into(), &*old.namespace, &*old.name).annotation_rule();
+    let name = Declarer::annotated(ObjectKey::new(kind.into(), &*old.namespace, &*old.name));
     reach::acting(world, &name, world.rules().get(&name)?)?;
     change::lost_by_source(world, &name, &before.1, after.as_ref().map(|(_, compiled)| compiled))
 }

@@ -3,7 +3,7 @@
 use super::{inert::source_namespaces, targets::targets};
 use crate::{
     model::{Store, World},
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, ObjectKey},
     validate::CompiledRule,
 };
 
@@ -11,11 +11,7 @@ use crate::{
 const NAMED: usize = 3;
 
 /// The sources that a rule names literally, without a selector, and that do not exist.
-pub(super) fn absent_sources(
-    world: &World,
-    rule: &NamespacedName,
-    compiled: &CompiledRule,
-) -> Vec<ObjectKey> {
+pub(super) fn absent_sources(world: &World, rule: &Declarer, compiled: &CompiledRule) -> Vec<ObjectKey> {
     let by_name = compiled.names.as_ref().filter(|_| compiled.object_selector.is_none());
     let names = by_name.map_or(&[][..], |names| names.names());
     let places = source_namespaces(rule, compiled);
@@ -38,7 +34,7 @@ pub(super) fn absent_targets<'w>(world: &World, compiled: &'w CompiledRule) -> V
 
 /// What a rule does not do yet for lack of namespaces, in words. Empty if the process reads only some
 /// namespaces, since namespaces that it does not read may exist.
-pub(crate) fn lacking_targets(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Vec<String> {
+pub(crate) fn lacking_targets(world: &World, rule: &Declarer, compiled: &CompiledRule) -> Vec<String> {
     if world.namespace_scope().is_some() {
         return Vec::new();
     }
@@ -60,17 +56,13 @@ pub(crate) fn lacking_targets(world: &World, rule: &NamespacedName, compiled: &C
 
 /// The literally named sources that do not exist, in words; `None` if all exist, or if this process does not
 /// watch objects of the kind.
-pub(crate) fn lacking_sources(
-    world: &World,
-    rule: &NamespacedName,
-    compiled: &CompiledRule,
-) -> Option<String> {
+pub(crate) fn lacking_sources(world: &World, rule: &Declarer, compiled: &CompiledRule) -> Option<String> {
     sees_sources(world, rule, compiled).then(|| sources_not_found(&absent_sources(world, rule, compiled)))?
 }
 
 /// Whether this process knows the objects among which a rule's sources are. The sources of a rule that is
 /// about to be written may be in a namespace that no rule has needed so far.
-pub(crate) fn sees_sources(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> bool {
+pub(crate) fn sees_sources(world: &World, rule: &Declarer, compiled: &CompiledRule) -> bool {
     world.settings().stores.contains(&Store::of(compiled.kind))
         && world.namespace_scope().is_none()
         && source_namespaces(rule, compiled).all(|namespace| world.knows(compiled.kind, namespace))

@@ -17,7 +17,7 @@ use crate::{
     model::{
         Authority, NamespaceFacts, ObjectFacts, Owner, RenderedObject, RuleFacts, Store, TemplateFacts, World,
     },
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, ObjectKey},
     validate::{CompiledRule, CompiledTemplate, Gives, Globs, own_deletion},
 };
 
@@ -28,10 +28,11 @@ const MOST_DUPLICATES: usize = 20;
 #[derive(Clone, Debug)]
 pub struct Claim<'w> {
     /// Name of the claiming rule or template.
-    pub rule: &'w NamespacedName,
+    pub rule: &'w Declarer,
     /// What the claim is for.
     pub wants: Wants<'w>,
-    /// The object that the rule wants to copy to the slot; for a template, the template's name among rules.
+    /// The object that the rule wants to copy to the slot; for a template, the source that marks name
+    /// ([`InstanceName::source`](crate::names::InstanceName::source)).
     pub source: ObjectKey,
     /// Further objects that the rule would copy to the same slot, up to a limit; empty if the rule declares
     /// which source it prefers.
@@ -135,11 +136,11 @@ impl Claim<'_> {
 /// Whether this process leaves a rule or template alone: it serves only one other rule, cannot read the
 /// namespace, does not read templates, or ignores annotations. Annotations are switched off without their
 /// authors' decision, so the copies of annotated sources stay.
-pub(crate) fn is_anothers(world: &World, rule: &NamespacedName) -> bool {
+pub(crate) fn is_anothers(world: &World, rule: &Declarer) -> bool {
     world.settings().only_rule.as_ref().is_some_and(|only| only != rule)
-        || !world.sees(&rule.namespace)
-        || (!world.settings().annotations && rule.annotated().is_some())
-        || (rule.template().is_some() && !world.settings().stores.contains(&Store::CopyratorTemplates))
+        || !world.sees(rule.namespace())
+        || (!world.settings().annotations && rule.as_annotated().is_some())
+        || (rule.as_template().is_some() && !world.settings().stores.contains(&Store::CopyratorTemplates))
 }
 
 /// The claims of all rules and templates on one slot.
@@ -171,7 +172,7 @@ fn of_templates<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item
         else {
             continue;
         };
-        let source = instance.object().unwrap_or_else(|| template.clone());
+        let source = instance.source(template);
         let is_held = marks.is_some_and(|marks| marks.rule == *template && marks.source == source);
         let source = ObjectKey { kind: slot.kind, namespace: source.namespace, name: source.name };
         let owner = owner(compiled, instance, set, object.deletion);
@@ -233,7 +234,7 @@ fn of_rules<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item = C
 }
 
 /// The slots that a rule claims, whether or not it may write.
-pub fn slots_of(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
+pub fn slots_of(world: &World, rule: &Declarer) -> BTreeSet<ObjectKey> {
     let Some(compiled) = world.rules().get(rule).and_then(|facts| facts.compiled.as_deref().ok()) else {
         return BTreeSet::new();
     };
@@ -258,7 +259,7 @@ pub(crate) fn slots_in<'t>(
 /// The objects that a rule copies, by namespace and name.
 pub fn sources_of<'w>(
     world: &'w World,
-    rule: &'w NamespacedName,
+    rule: &'w Declarer,
     compiled: &'w CompiledRule,
 ) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectFacts)> {
     source_namespaces(rule, compiled).flat_map(move |namespace| sources_in(world, rule, compiled, namespace))
@@ -268,7 +269,7 @@ pub fn sources_of<'w>(
 /// up.
 fn sources_in<'w>(
     world: &'w World,
-    rule: &'w NamespacedName,
+    rule: &'w Declarer,
     compiled: &'w CompiledRule,
     namespace: &'w str,
 ) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectFacts)> {
@@ -303,7 +304,7 @@ fn names_given<'n>(compiled: &CompiledRule, namespace: &str, copy: &'n str) -> O
 /// The objects of one namespace whose copies this rule would give this name.
 pub(super) fn sources_giving<'w>(
     world: &'w World,
-    rule: &'w NamespacedName,
+    rule: &'w Declarer,
     compiled: &'w CompiledRule,
     namespace: &'w str,
     copy: &str,
@@ -323,7 +324,7 @@ pub(super) fn sources_giving<'w>(
 /// Whether a rule copies this object.
 pub fn is_source(
     world: &World,
-    rule: &NamespacedName,
+    rule: &Declarer,
     compiled: &CompiledRule,
     key: &ObjectKey,
     facts: &ObjectFacts,
@@ -340,7 +341,7 @@ pub fn is_source(
 /// namespaces of sources, except types that are never copied.
 fn is_shown_source(
     world: &World,
-    rule: &NamespacedName,
+    rule: &Declarer,
     compiled: &CompiledRule,
     key: &ObjectKey,
     facts: &ObjectFacts,
@@ -366,9 +367,9 @@ fn is_secret_of_ours(world: &World, key: &ObjectKey) -> bool {
 }
 
 /// Where the sources of an invalid rule may be; for a rule that cannot be decoded, its own namespace.
-pub(crate) fn namespaces_meant<'w>(rule: &'w NamespacedName, facts: &'w RuleFacts) -> BTreeSet<&'w str> {
+pub(crate) fn namespaces_meant<'w>(rule: &'w Declarer, facts: &'w RuleFacts) -> BTreeSet<&'w str> {
     match facts.spec.source.namespaces.as_slice() {
-        [] => BTreeSet::from([&*rule.namespace]),
+        [] => BTreeSet::from([&**rule.namespace()]),
         named => named.iter().map(String::as_str).collect(),
     }
 }
@@ -395,9 +396,9 @@ pub(super) fn proof(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> Opti
 }
 
 /// Whether a rule looks for sources in this namespace.
-pub(crate) fn is_source_namespace(rule: &NamespacedName, compiled: &CompiledRule, namespace: &str) -> bool {
+pub(crate) fn is_source_namespace(rule: &Declarer, compiled: &CompiledRule, namespace: &str) -> bool {
     match compiled.source_namespaces.as_slice() {
-        [] => *rule.namespace == *namespace,
+        [] => **rule.namespace() == *namespace,
         namespaces => namespaces.iter().any(|one| one == namespace),
     }
 }

@@ -28,7 +28,7 @@ use crate::{
     digest::Fingerprint,
     marks::{OnRemoval, Proof},
     model::{Drift, ForeignField, ObjectFacts, Owner, World, WriteFault, is_left_out},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
     plan::{Need, at_after},
 };
 
@@ -90,7 +90,7 @@ fn plan_as(
         return SlotPlan { needs: vec![need], ..SlotPlan::rest(holder, SlotState::Kept) };
     }
     let is_contested =
-        |rule: &&NamespacedName| !claims.is_empty() && claims.iter().all(|claim| claim.rule != *rule);
+        |rule: &&Declarer| !claims.is_empty() && claims.iter().all(|claim| claim.rule != *rule);
     let out_of_reach =
         holder.filter(|_| !claims.is_empty()).and_then(|rule| out_of_reach(world, rule)).or_else(|| {
             let contested = holder.filter(is_contested).filter(|rule| !is_refused(world, rule));
@@ -129,9 +129,9 @@ fn vouch(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> Option<CopyAct
 
 /// The CustomResourceDefinition under which the rule of a copy was seen; in doubt, the definition that the
 /// copy already names.
-fn seen_under(world: &World, rule: &NamespacedName, existing: Option<&ObjectFacts>) -> Option<Box<str>> {
+fn seen_under(world: &World, rule: &Declarer, existing: Option<&ObjectFacts>) -> Option<Box<str>> {
     let before = existing.and_then(|facts| facts.marks.as_deref()?.definition.clone());
-    let now = world.definition_of(rule).filter(|_| rule.annotated().is_none());
+    let now = world.definition_of(rule).filter(|_| rule.as_annotated().is_none());
     match world.is_in_doubt() {
         true => before.or_else(|| now.map(|definition| definition.uid.clone())),
         false => now.map(|definition| definition.uid.clone()),
@@ -140,7 +140,7 @@ fn seen_under(world: &World, rule: &NamespacedName, existing: Option<&ObjectFact
 
 /// A copy stays with its rule while this process cannot tell whether the rule claims it: the spec is invalid
 /// (a mistake must not hand its copies to another rule), or this process does not serve the rule.
-fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r NamespacedName, SlotState)> {
+fn out_of_reach<'r>(world: &World, rule: &'r Declarer) -> Option<(&'r Declarer, SlotState)> {
     if world.declaration(rule).is_some_and(|declared| !declared.is_valid()) {
         return Some((rule, SlotState::Inert(Inert::Invalid)));
     }
@@ -150,11 +150,7 @@ fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r Name
 /// An object stays with its template while the template's current version is not rendered in the slot: the
 /// template does not act at present, was changed a moment ago, or has an expression without a value. Without
 /// this rule, a second claim would get the slot meanwhile.
-fn unrendered<'r>(
-    world: &World,
-    rule: &'r NamespacedName,
-    slot: &ObjectKey,
-) -> Option<(&'r NamespacedName, SlotState)> {
+fn unrendered<'r>(world: &World, rule: &'r Declarer, slot: &ObjectKey) -> Option<(&'r Declarer, SlotState)> {
     let facts = world.templates().get(rule)?;
     let state = inert_template(world, rule, facts).map_or(SlotState::Kept, SlotState::Inert);
     (!is_rendered(world, rule, facts, slot)).then_some((rule, state))
@@ -316,7 +312,7 @@ enum Verdict {
 /// this mark, and may wait for it until the sweep, which reads each copy.
 fn names_itself(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> bool {
     let Some(marks) = facts.marks.as_deref() else { return false };
-    let may_wait = slot.kind.data().is_some() && marks.rule.template().is_none();
+    let may_wait = slot.kind.data().is_some() && marks.rule.as_template().is_none();
     marks.names_itself || (may_wait && world.fingerprint(slot).is_none())
 }
 
@@ -415,7 +411,7 @@ fn judge_foreign(
     }
     // If two sources overwrote each other, both would be copies without a source, and be deleted. A tenant
     // must not protect another tenant's object by a rule that may not read it.
-    let counts = |rule: &NamespacedName| rule.namespace == slot.namespace || !is_refused(world, rule);
+    let counts = |rule: &Declarer| *rule.namespace() == slot.namespace || !is_refused(world, rule);
     if let Some(rule) = copied_by(world, slot, facts, counts) {
         if world.rules().get(rule).is_some_and(|facts| facts.compiled.is_err()) {
             return blocked(&format!(

@@ -8,12 +8,12 @@ use super::{claims::Claim, intent::Intent};
 use crate::{
     marks::CopyMarks,
     model::{ObjectFacts, OwnFields},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
 };
 
 /// Common parts by rule and source. Valid for one version of the world only.
 #[derive(Default)]
-pub(super) struct CopyCache(HashMap<(NamespacedName, ObjectKey), Common>);
+pub(super) struct CopyCache(HashMap<(Declarer, ObjectKey), Common>);
 
 struct Common {
     marks: CopyMarks,
@@ -24,7 +24,7 @@ struct Common {
 impl CopyCache {
     /// Remembers the intent of one slot for the other slots.
     pub(super) fn learn(&mut self, claim: &Claim<'_>, slot: &ObjectKey, intent: &Intent) {
-        if claim.rule.template().is_some() {
+        if claim.rule.as_template().is_some() {
             return;
         }
         let common = || Common {

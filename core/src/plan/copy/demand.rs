@@ -14,13 +14,13 @@ use super::{
 use crate::{
     api::ConflictPolicy,
     model::World,
-    names::{InstanceName, NamespacedName, ObjectKey},
+    names::{Declarer, InstanceName, ObjectKey},
     validate::{CompiledRule, Globs},
 };
 
 /// How many copies a rule would have, if this number is above the limit of one rule; else `None`. A rule
 /// above the limit makes no new copies; its existing copies are kept up to date and removed as usual.
-pub fn too_many(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Option<usize> {
+pub fn too_many(world: &World, rule: &Declarer, compiled: &CompiledRule) -> Option<usize> {
     let most = world.settings().spread_limits.max_copies;
     // With few namespaces or objects, the copies need not be counted.
     let places = at_most(world, compiled).max(1);
@@ -57,7 +57,7 @@ pub(crate) enum Demand {
 
 impl Demand {
     /// How much of this template is rendered at present.
-    pub(crate) fn of(world: &World, template: &NamespacedName) -> Self {
+    pub(crate) fn of(world: &World, template: &Declarer) -> Self {
         let facts = world.templates().get(template);
         let may = facts.filter(|facts| inert_template(world, template, facts).is_none());
         match may.and_then(|facts| facts.compiled.as_deref().ok()) {
@@ -68,7 +68,7 @@ impl Demand {
     }
 
     /// Whether the template is rendered for this instance, which the template selects.
-    pub(crate) fn has(self, world: &World, template: &NamespacedName, instance: &InstanceName) -> bool {
+    pub(crate) fn has(self, world: &World, template: &Declarer, instance: &InstanceName) -> bool {
         match self {
             Self::Nothing => false,
             Self::Kept => made_for_instance(world, template, instance).next().is_some(),
@@ -98,8 +98,8 @@ pub(crate) fn too_many_said(world: &World, copies: usize) -> String {
 /// The other rules that write copies at present.
 fn others<'w>(
     world: &'w World,
-    rule: &'w NamespacedName,
-) -> impl Iterator<Item = (&'w NamespacedName, &'w CompiledRule)> {
+    rule: &'w Declarer,
+) -> impl Iterator<Item = (&'w Declarer, &'w CompiledRule)> {
     world.rules().iter().filter(move |(other, _)| *other != rule).filter_map(|(other, facts)| {
         let compiled = facts.compiled.as_deref().ok()?;
         inert(world, other, facts).is_none().then_some((other, compiled))
@@ -108,7 +108,7 @@ fn others<'w>(
 
 /// The slots that both this rule and a second rule claim: which of the two gets a slot depends on the facts
 /// of this rule. The cost grows with the second rule's claims, not with this rule's.
-pub fn shared(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
+pub fn shared(world: &World, rule: &Declarer) -> BTreeSet<ObjectKey> {
     let Some(Ok(compiled)) = world.rules().get(rule).map(|facts| &facts.compiled) else {
         return BTreeSet::new();
     };
@@ -127,7 +127,7 @@ pub fn shared(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
 /// The shared slots for one source of the rule.
 pub(crate) fn shared_of<'w>(
     world: &'w World,
-    rule: &NamespacedName,
+    rule: &Declarer,
     compiled: &'w CompiledRule,
     source: &'w ObjectKey,
 ) -> BTreeSet<ObjectKey> {
@@ -157,13 +157,13 @@ fn claimed_by_both<'w>(
 }
 
 /// Whether a rule has copies of this name.
-fn gives(world: &World, rule: &NamespacedName, compiled: &CompiledRule, copy: &str) -> bool {
+fn gives(world: &World, rule: &Declarer, compiled: &CompiledRule, copy: &str) -> bool {
     source_namespaces(rule, compiled)
         .any(|namespace| sources_giving(world, rule, compiled, namespace, copy).next().is_some())
 }
 
 /// The sources of a rule that another rule would overwrite if they were not sources.
-pub(crate) fn taken_over(world: &World, rule: &NamespacedName) -> Vec<ObjectKey> {
+pub(crate) fn taken_over(world: &World, rule: &Declarer) -> Vec<ObjectKey> {
     let takers: Vec<_> =
         others(world, rule).filter(|(_, theirs)| theirs.conflict != ConflictPolicy::Refuse).collect();
     if takers.is_empty() {

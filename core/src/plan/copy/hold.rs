@@ -14,7 +14,7 @@ use super::{
 use crate::{
     marks::write_time,
     model::{Attempt, ObjectFacts, Repairs, World, WriteFault},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
     plan::at_after,
 };
 
@@ -122,12 +122,7 @@ pub(super) fn attempted(
 
 /// The wait of a write that was refused for this long, if no change makes it due earlier; and the longest
 /// wait.
-fn pace(
-    world: &World,
-    rule: &NamespacedName,
-    reason: WriteFault,
-    refused_for: Duration,
-) -> (Duration, Duration) {
+fn pace(world: &World, rule: &Declarer, reason: WriteFault, refused_for: Duration) -> (Duration, Duration) {
     match reason {
         // The queue's own backoff is enough.
         WriteFault::Forbidden | WriteFault::Failed => (Duration::ZERO, AGAIN),
@@ -140,7 +135,8 @@ fn pace(
         WriteFault::RefusedByPolicy => (AGAIN, AGAIN),
         WriteFault::Refused | WriteFault::NoRoom | WriteFault::RoomHeld | WriteFault::Conflict => {
             let is_theirs = |attempt: &Attempt| {
-                attempt.may_pass() && attempt.rule.as_ref().is_some_and(|it| it.namespace == rule.namespace)
+                attempt.may_pass()
+                    && attempt.rule.as_ref().is_some_and(|it| it.namespace() == rule.namespace())
             };
             let others =
                 world.memory().attempts().filter(|(_, attempt)| is_theirs(attempt)).take(MANY).count();

@@ -3,7 +3,7 @@
 use super::templates::{not_granted_objects, not_read_kind, unknown_kind};
 use crate::{
     model::{Authority, Declared, RuleFacts, TemplateFacts, World},
-    names::NamespacedName,
+    names::Declarer,
     validate::CompiledRule,
 };
 
@@ -26,7 +26,7 @@ pub enum Inert {
 }
 
 /// Why a rule writes nothing at present; `None` for a rule that may write.
-pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<Inert> {
+pub fn inert(world: &World, rule: &Declarer, facts: &RuleFacts) -> Option<Inert> {
     match &facts.compiled {
         Err(_) => Some(Inert::Invalid),
         Ok(compiled) if !world.settings().copies(compiled.kind) => Some(Inert::NotGranted),
@@ -41,7 +41,7 @@ pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<
 }
 
 /// Why a template writes nothing at present; `None` for a template that may write.
-pub fn inert_template(world: &World, template: &NamespacedName, facts: &TemplateFacts) -> Option<Inert> {
+pub fn inert_template(world: &World, template: &Declarer, facts: &TemplateFacts) -> Option<Inert> {
     match &facts.compiled {
         Err(_) => Some(Inert::Invalid),
         Ok(compiled)
@@ -60,11 +60,7 @@ pub fn inert_template(world: &World, template: &NamespacedName, facts: &Template
 }
 
 /// The first namespace of a rule's sources that cannot be read.
-pub fn unseen_source<'w>(
-    world: &World,
-    rule: &'w NamespacedName,
-    compiled: &'w CompiledRule,
-) -> Option<&'w str> {
+pub fn unseen_source<'w>(world: &World, rule: &'w Declarer, compiled: &'w CompiledRule) -> Option<&'w str> {
     world.namespace_scope()?;
     source_namespaces(rule, compiled).find(|namespace| !world.sees(namespace))
 }
@@ -73,7 +69,7 @@ pub fn unseen_source<'w>(
 /// asked.
 pub fn authority<'w, S, C, T>(
     world: &'w World,
-    rule: &NamespacedName,
+    rule: &Declarer,
     facts: &Declared<S, C, T>,
 ) -> Option<&'w Authority> {
     let authority = world.rule_authority(rule)?;
@@ -82,9 +78,9 @@ pub fn authority<'w, S, C, T>(
 
 /// The namespaces in which a rule looks for sources, in order and each once.
 pub(crate) fn source_namespaces<'w>(
-    rule: &'w NamespacedName,
+    rule: &'w Declarer,
     compiled: &'w CompiledRule,
 ) -> impl Iterator<Item = &'w str> {
-    let own = compiled.source_namespaces.is_empty().then_some(&*rule.namespace);
+    let own = compiled.source_namespaces.is_empty().then_some(&**rule.namespace());
     own.into_iter().chain(compiled.source_namespaces.iter().map(String::as_str))
 }

@@ -4,7 +4,7 @@
 use super::claims::{is_source, namespaces_meant, sources_of};
 use crate::{
     model::{ObjectFacts, RuleFacts, World},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
 };
 
 /// The first rule that copies this object, now or once the rule may write. If a copy overwrote such a source
@@ -15,12 +15,12 @@ pub(super) fn copied_by<'w>(
     world: &'w World,
     key: &ObjectKey,
     facts: &ObjectFacts,
-    counts: impl Fn(&NamespacedName) -> bool,
-) -> Option<&'w NamespacedName> {
-    let copies = |(rule, rule_facts): &(&NamespacedName, &RuleFacts)| match &rule_facts.compiled {
+    counts: impl Fn(&Declarer) -> bool,
+) -> Option<&'w Declarer> {
+    let copies = |(rule, rule_facts): &(&Declarer, &RuleFacts)| match &rule_facts.compiled {
         Ok(compiled) => is_source(world, rule, compiled, key, facts) && counts(rule),
-        Err(_) => match rule.annotated() {
-            Some(source) => source == *key,
+        Err(_) => match rule.as_annotated() {
+            Some(source) => source == key,
             None => namespaces_meant(rule, rule_facts).contains(&&*key.namespace),
         },
     };
@@ -28,7 +28,7 @@ pub(super) fn copied_by<'w>(
 }
 
 /// The objects that a rule copies, now or once it may write: see [`copied_by`].
-pub(super) fn possible_sources<'w>(world: &'w World, rule: &'w NamespacedName) -> Vec<&'w ObjectKey> {
+pub(super) fn possible_sources<'w>(world: &'w World, rule: &'w Declarer) -> Vec<&'w ObjectKey> {
     let Some(facts) = world.rules().get(rule) else { return Vec::new() };
     match &facts.compiled {
         Ok(compiled) => sources_of(world, rule, compiled).map(|(key, _)| key).collect(),

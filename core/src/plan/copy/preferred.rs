@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::{
     api::Prefer,
     model::{ObjectFacts, World},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
     validate::CompiledRule,
 };
 
@@ -13,7 +13,7 @@ use crate::{
 /// was made of, else the oldest, else the alphabetically first.
 pub(super) fn preferred<'w>(
     world: &World,
-    rule: &NamespacedName,
+    rule: &Declarer,
     compiled: &CompiledRule,
     slot: &ObjectKey,
     sources: &[(&'w ObjectKey, &ObjectFacts)],

@@ -4,7 +4,7 @@ use super::claims::Claim;
 use crate::{
     api::Problem,
     model::{Unseen, WriteFault},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
 };
 
 /// The reason why one slot does not have the copy that a rule declares.
@@ -147,15 +147,15 @@ impl CopyProblem {
     }
 
     /// The copy in this slot belongs to a different rule.
-    pub(crate) fn served_by_another(slot: &ObjectKey, other: Option<&NamespacedName>) -> Self {
-        let other = other.map_or_else(|| "another rule".to_owned(), NamespacedName::said);
+    pub(crate) fn served_by_another(slot: &ObjectKey, other: Option<&Declarer>) -> Self {
+        let other = other.map_or_else(|| "another rule".to_owned(), Declarer::said);
         let message = format!("{other} is served first here; exclude the namespace in one of the two");
         Self::new(slot, ProblemReason::OtherRule, message)
     }
 
     /// The rule would copy a second object to this slot, too.
     pub(crate) fn duplicate(slot: &ObjectKey, claim: &Claim<'_>, other: &ObjectKey) -> Self {
-        let message = match claim.rule.template() {
+        let message = match claim.rule.as_template() {
             None => format!(
                 "{other} gives its copy the same name as {}, which keeps it: narrow spec.source, tell them apart in copy.name by \
                  {{namespace}}, or say source.prefer: Newest",

@@ -29,7 +29,7 @@ use super::{
 use crate::{
     marks::{CopyMarks, DEFINITION, OnRemoval, Proof, RULE_LABEL, rule_label, write_time},
     model::{Attempt, Declaration, Definition, InstancesRead, ObjectFacts, Right, World, WriteFault},
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, ObjectKey},
     plan::{Need, at_after, at_before},
     validate::keeps_data,
 };
@@ -64,7 +64,7 @@ pub(super) fn plan_unwanted(
         let is_told = matches!(declared, Some(DeclaredRemoval::Known { .. }));
         return match is_told && holds_back(world, &marks.rule).is_none() {
             true => {
-                let noun = if marks.rule.template().is_some() { "template" } else { "rule" };
+                let noun = if marks.rule.as_template().is_some() { "template" } else { "rule" };
                 let then = format!("the {noun} does not want it any more");
                 plan_terminating(&marks.rule, slot, deletion, SlotState::Kept, &then, now)
             }
@@ -192,7 +192,7 @@ pub fn stays(world: &World, slot: &ObjectKey) -> bool {
 
 /// The removal policy of this object alone, from its own `deletionPolicy`, or because the object holds data.
 fn own_word(kind: Kind, marks: &CopyMarks) -> Option<OnRemoval> {
-    marks.rule.template()?;
+    marks.rule.as_template()?;
     match marks.own_removal {
         true => marks.on_removal,
         // An earlier version of ours, which did not know such policies, may have written the mark.
@@ -202,7 +202,7 @@ fn own_word(kind: Kind, marks: &CopyMarks) -> Option<OnRemoval> {
 
 /// Whether the watch of this kind, or of the template's instances, has failed: an unwanted object may still
 /// be wanted.
-fn is_doubtful(world: &World, rule: &NamespacedName, kind: Kind) -> bool {
+fn is_doubtful(world: &World, rule: &Declarer, kind: Kind) -> bool {
     let template = world.templates().get(rule).and_then(|facts| facts.compiled.as_deref().ok());
     let instances = template.and_then(|compiled| compiled.instance_kind());
     world.granted_read(kind) == InstancesRead::Doubtful
@@ -218,7 +218,7 @@ enum DeclaredRemoval {
 }
 
 /// Returns the declared removal policy for a slot; `None` if the rule or template is gone.
-fn declared_here(world: &World, name: &NamespacedName, slot: &ObjectKey) -> Option<DeclaredRemoval> {
+fn declared_here(world: &World, name: &Declarer, slot: &ObjectKey) -> Option<DeclaredRemoval> {
     let default = world.settings().default_grace;
     match world.declaration(name)? {
         Declaration::Rule(facts) => {
@@ -241,7 +241,7 @@ fn declared_here(world: &World, name: &NamespacedName, slot: &ObjectKey) -> Opti
 fn leave(
     way: Way,
     facts: &ObjectFacts,
-    rule: &NamespacedName,
+    rule: &Declarer,
     remove_after: Option<Timestamp>,
     now: Timestamp,
 ) -> SlotPlan {
@@ -318,19 +318,13 @@ fn unmarked_until(world: &World, slot: &ObjectKey) -> Option<Timestamp> {
 
 /// Returns the same plan if the rule's identity may delete copies of this kind in the namespace. Otherwise
 /// the copy stays unchanged, with its marks: without the marks, everybody could edit the copy.
-fn allowed(
-    world: &World,
-    slot: &ObjectKey,
-    rule: &NamespacedName,
-    plan: SlotPlan,
-    now: Timestamp,
-) -> SlotPlan {
+fn allowed(world: &World, slot: &ObjectKey, rule: &Declarer, plan: SlotPlan, now: Timestamp) -> SlotPlan {
     let right = Right::Delete(slot.kind);
     match heard(world, rule, &right, &slot.namespace, now) {
         Heard::Yes => plan,
         Heard::No { refusal, asked } => {
             let (noun, object) =
-                if rule.template().is_some() { ("template", "object") } else { ("rule", "copy") };
+                if rule.as_template().is_some() { ("template", "object") } else { ("rule", "copy") };
             let message = format!(
                 "the {noun}'s spec does not cover this {object} any more, and the {object} stays as it is, since {refusal}; or have \
                  somebody write the {noun} who may"
@@ -356,14 +350,14 @@ fn allowed(
 /// of the write counts only for copies of an earlier version of ours, since a user can change this time.
 pub(super) fn unseen_under<'w>(
     world: &'w World,
-    rule: &NamespacedName,
+    rule: &Declarer,
     copy: &ObjectFacts,
 ) -> Option<&'w Definition> {
     world.definition_of(rule).filter(|definition| is_unseen_under(definition, rule, copy))
 }
 
 /// Like [`unseen_under`], for any definition.
-pub fn is_unseen_under(definition: &Definition, rule: &NamespacedName, copy: &ObjectFacts) -> bool {
+pub fn is_unseen_under(definition: &Definition, rule: &Declarer, copy: &ObjectFacts) -> bool {
     let is_of_it = match copy.marks.as_deref().and_then(|marks| marks.definition.as_deref()) {
         Some(uid) => *uid == *definition.uid,
         None => {
@@ -371,11 +365,11 @@ pub fn is_unseen_under(definition: &Definition, rule: &NamespacedName, copy: &Ob
             written.is_some_and(|written| written > definition.created)
         }
     };
-    rule.annotated().is_none() && !is_of_it
+    rule.as_annotated().is_none() && !is_of_it
 }
 
-fn held(world: &World, rule: &NamespacedName, definition: &Definition) -> String {
-    let (what, plural) = match rule.template() {
+fn held(world: &World, rule: &Declarer, definition: &Definition) -> String {
+    let (what, plural) = match rule.as_template() {
         Some(_) => ("template", "copyratortemplates"),
         None => ("rule", "copyratorrules"),
     };
@@ -407,7 +401,7 @@ pub fn places(world: &World) -> Vec<&str> {
 pub fn let_go(
     kinds: impl IntoIterator<Item = Kind>,
     places: &[&str],
-    rule: Option<&NamespacedName>,
+    rule: Option<&Declarer>,
     definition: &str,
 ) -> String {
     let name = |kind: Kind| match kind {
@@ -432,7 +426,7 @@ pub fn let_go(
 }
 
 /// Why an inert rule removes no copies: an invalid spec does not determine which copies are orphaned.
-fn holds_back(world: &World, rule: &NamespacedName) -> Option<Inert> {
+fn holds_back(world: &World, rule: &Declarer) -> Option<Inert> {
     match world.declaration(rule)? {
         Declaration::Rule(facts) => inert(world, rule, facts),
         Declaration::Template(facts) => inert_template(world, rule, facts),
@@ -493,7 +487,7 @@ mod tests {
             // Somebody has emptied managedFields.
             (None, true),
         ] {
-            let seen = is_unseen_under(&definition, &NamespacedName::new("home", "app"), &copy(written));
+            let seen = is_unseen_under(&definition, &Declarer::rule("home", "app"), &copy(written));
             assert_eq!(seen, is_unseen, "{written:?}");
         }
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{hold::AGAIN, inert::authority};
 use crate::{
     model::{Declaration, RefusalReason, Right, World},
-    names::NamespacedName,
+    names::Declarer,
     plan::is_younger,
 };
 
@@ -27,7 +27,7 @@ pub(super) enum Heard<'w> {
 /// Whether the identity of a rule has a right in a namespace.
 pub(super) fn heard<'w>(
     world: &'w World,
-    rule: &NamespacedName,
+    rule: &Declarer,
     right: &Right,
     namespace: &str,
     now: Timestamp,
@@ -43,7 +43,7 @@ pub(super) fn heard<'w>(
 /// Whether the API server answered that the identity of a rule or template lacks a declared right. A
 /// suspended or invalid rule can be refused, too: its author could otherwise keep a place, or protect an
 /// object, by writing `suspend: true`. A question that was not asked is no refusal.
-pub(super) fn is_refused(world: &World, rule: &NamespacedName) -> bool {
+pub(super) fn is_refused(world: &World, rule: &Declarer) -> bool {
     let authority = match world.declaration(rule) {
         Some(Declaration::Rule(facts)) => authority(world, rule, facts),
         Some(Declaration::Template(facts)) => authority(world, rule, facts),

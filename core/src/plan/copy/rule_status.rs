@@ -31,7 +31,7 @@ use super::{
 use crate::{
     api::{CopyratorRuleStatus, Problem, speaks_of},
     model::{Authority, Declared, RuleFacts, Store, World, WriteFault},
-    names::NamespacedName,
+    names::Declarer,
     plan::{Need, Reason},
     validate::CompiledRule,
 };
@@ -50,14 +50,14 @@ pub struct RuleReport {
 }
 
 /// The status that a rule should have; `None` as in [`rule_report`].
-pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<CopyratorRuleStatus> {
+pub fn rule_status(world: &World, rule: &Declarer, now: Timestamp) -> Option<CopyratorRuleStatus> {
     rule_report(world, rule, now).map(|report| report.status)
 }
 
 /// The report about a rule. `None` if the rule does not exist, while needed objects are not listed, or if the
 /// rule has a status and a right or an object must be checked again first: after a restart of ours, the old
 /// status is still right. The task that checks the right or the object plans the status again.
-pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<RuleReport> {
+pub fn rule_report(world: &World, rule: &Declarer, now: Timestamp) -> Option<RuleReport> {
     let facts = world.rules().get(rule)?;
     let outdates = unread_lists_of(world, rule, facts);
     let lists = |compiled: &CompiledRule| {
@@ -163,13 +163,13 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
 }
 
 /// The lists that a rule needs and that have failed for long.
-fn unread_lists_of(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<(Reason, String)> {
+fn unread_lists_of(world: &World, rule: &Declarer, facts: &RuleFacts) -> Option<(Reason, String)> {
     let kinds = facts.compiled.as_ref().map(|compiled| [compiled.kind, compiled.shape.kind]);
     let reaches = |place: &str| {
         let is_source = |compiled| source_namespaces(rule, compiled).any(|namespace| namespace == place);
         let target = world.namespaces().get(place);
         let takes = |compiled| target.is_some_and(|facts| is_named(compiled, place, facts));
-        *rule.namespace == *place
+        **rule.namespace() == *place
             || facts.compiled.as_deref().is_ok_and(|compiled| is_source(compiled) || takes(compiled))
     };
     unread_lists(world, Store::CopyratorRules, kinds.into_iter().flatten(), None, reaches)
@@ -205,7 +205,7 @@ pub fn says_too_many(status: &CopyratorRuleStatus) -> bool {
 
 fn status(
     world: &World,
-    rule: &NamespacedName,
+    rule: &Declarer,
     facts: &RuleFacts,
     mut count: Count,
     large: Option<&LargeSpread>,
@@ -276,7 +276,7 @@ fn located(facts: &RuleFacts, problem: &Problem) -> String {
 }
 
 /// The message for a rule whose identity has the rights: which rights were checked, and when.
-fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &CopyratorRuleStatus) -> String {
+fn allowed(rule: &Declarer, facts: &RuleFacts, identity: &str, status: &CopyratorRuleStatus) -> String {
     if facts.spec.service_account_name.is_some() {
         return format!(
             "{identity} may do what this rule declares; these rights are checked again every 20 s"
@@ -284,7 +284,7 @@ fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &Co
     }
     let when = status.authorized_time.as_ref().map(|time| format!(" at {}", time.0)).unwrap_or_default();
     let was = format!("the API server last allowed {identity} what this rule declares{when}");
-    match facts.spec.source.namespaces.iter().any(|name| **name != *rule.namespace) {
+    match facts.spec.source.namespaces.iter().any(|name| **name != **rule.namespace()) {
         true => format!("{was}; the rights to read in other namespaces are checked again every 20 s"),
         false => was,
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{inert::Inert, intent::Intent, problem::CopyProblem};
 use crate::{
     model::{Body, ForeignField, ObjectFacts},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
     plan::Need,
 };
 
@@ -17,7 +17,7 @@ pub struct SlotPlan {
     /// The state of the slot before the action.
     pub state: SlotState,
     /// The rule that the slot belongs to; `None` if the slot belongs to no rule.
-    pub rule: Option<NamespacedName>,
+    pub rule: Option<Declarer>,
     /// The one write to make.
     pub action: Option<CopyAction>,
     /// The facts to fetch before the decision.
@@ -28,7 +28,7 @@ pub struct SlotPlan {
 
 impl SlotPlan {
     /// Returns the plan for a slot of this rule in this state, without an action.
-    pub(super) fn rest(rule: Option<&NamespacedName>, state: SlotState) -> Self {
+    pub(super) fn rest(rule: Option<&Declarer>, state: SlotState) -> Self {
         Self { state, rule: rule.cloned(), action: None, needs: Vec::new(), recheck: None }
     }
 }

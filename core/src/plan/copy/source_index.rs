@@ -13,7 +13,7 @@ use crate::{
     api::{CopyratorTemplateSpec, TemplateObject},
     marks::{COPY_TO, COPY_TO_SELECTOR, RESTART_PODS, SOURCE_INDEX},
     model::{ListedGrant, MonitorFacts, RuleFacts, TemplateFacts, World},
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, NamespacedName, ObjectKey},
     validate::own_deletion,
 };
 
@@ -98,20 +98,19 @@ impl SourceIndex {
             .flat_map(|before| &before.templates)
             .map(|one| (&*one.namespace, &*one.name))
             .collect();
-        let was_listed = |name: &NamespacedName| {
-            name.template().is_some_and(|template| listed_before.contains(&(&*name.namespace, template)))
-        };
+        let was_listed =
+            |template: &NamespacedName| listed_before.contains(&(&*template.namespace, &*template.name));
         let mut index = Self::default();
         let mut bytes = 0;
         let declared = world.rules().keys().chain(world.monitors().keys());
-        let declared = declared.filter(|name| name.annotated().is_some()).chain(world.templates().keys());
-        let declared: BTreeSet<&NamespacedName> = declared.collect();
+        let declared = declared.filter(|name| name.as_annotated().is_some()).chain(world.templates().keys());
+        let declared: BTreeSet<&Declarer> = declared.collect();
         let mut turns = BTreeMap::<&str, usize>::new();
         let mut entries = Vec::new();
         for (name, entry) in
             declared.into_iter().filter_map(|name| Some((name, Entry::of(world, name, was_listed)?)))
         {
-            let turn = turns.entry(&name.namespace).or_default();
+            let turn = turns.entry(name.namespace()).or_default();
             *turn += 1;
             entries.push((*turn, name, entry));
         }
@@ -138,10 +137,10 @@ impl SourceIndex {
     }
 
     /// The grants in the index, by the names of the declarations.
-    pub fn grants(self) -> impl Iterator<Item = (NamespacedName, ListedGrant)> {
+    pub fn grants(self) -> impl Iterator<Item = (Declarer, ListedGrant)> {
         self.sources.into_iter().map(|one| {
             let source = ObjectKey::new(one.kind, one.namespace, one.name);
-            (source.annotation_rule(), ListedGrant { uid: one.uid.into(), generations: one.generations })
+            (Declarer::annotated(source), ListedGrant { uid: one.uid.into(), generations: one.generations })
         })
     }
 
@@ -171,17 +170,15 @@ enum Entry {
 }
 
 impl Entry {
-    fn of(
-        world: &World,
-        name: &NamespacedName,
-        was_listed: impl Fn(&NamespacedName) -> bool,
-    ) -> Option<Self> {
-        match world.templates().get(name) {
-            Some(facts) => {
-                let acts = acts(world, name, facts).unwrap_or_else(|| was_listed(name));
-                acts.then(|| Self::Template(template(name, facts)))
+    fn of(world: &World, name: &Declarer, was_listed: impl Fn(&NamespacedName) -> bool) -> Option<Self> {
+        match name {
+            Declarer::Template(named) => {
+                let facts = world.templates().get(name)?;
+                let acts = acts(world, name, facts).unwrap_or_else(|| was_listed(named));
+                acts.then(|| Self::Template(template(named, facts)))
             }
-            None => source(world, name).map(Self::Source),
+            Declarer::Annotated(object) => source(world, name, object).map(Self::Source),
+            Declarer::Rule(_) | Declarer::Monitor(_) => None,
         }
     }
 
@@ -210,8 +207,7 @@ fn size(entry: &impl Serialize) -> usize {
 }
 
 /// The entry of a source that annotations declare, if its author has the rights for the declaration.
-fn source(world: &World, name: &NamespacedName) -> Option<IndexedSource> {
-    let source = name.annotated()?;
+fn source(world: &World, name: &Declarer, source: &ObjectKey) -> Option<IndexedSource> {
     let rule = world.rules().get(name).filter(|facts| may_copy(world, name, facts));
     let monitor = world.monitors().get(name).filter(|facts| may_restart(world, name, facts));
     let versions = rule.map(|facts| (&facts.uid, facts.generation)).into_iter();
@@ -231,7 +227,7 @@ fn source(world: &World, name: &NamespacedName) -> Option<IndexedSource> {
 }
 
 /// Whether a template acts; `None` while unknown.
-fn acts(world: &World, name: &NamespacedName, facts: &TemplateFacts) -> Option<bool> {
+fn acts(world: &World, name: &Declarer, facts: &TemplateFacts) -> Option<bool> {
     match inert_template(world, name, facts) {
         None => Some(true),
         Some(Inert::NotListed) => None,
@@ -266,7 +262,7 @@ fn template(name: &NamespacedName, facts: &TemplateFacts) -> IndexedTemplate {
     };
     IndexedTemplate {
         namespace: name.namespace.to_string(),
-        name: name.template().unwrap_or_default().to_owned(),
+        name: name.name.to_string(),
         spec: CopyratorTemplateSpec {
             for_each: for_each.clone(),
             objects: objects.iter().enumerate().map(object).collect(),
@@ -279,14 +275,14 @@ fn template(name: &NamespacedName, facts: &TemplateFacts) -> IndexedTemplate {
 
 /// Whether the author has the rights that the rule needs; if unknown, whether the previous index listed this
 /// version of the rule.
-fn may_copy(world: &World, name: &NamespacedName, facts: &RuleFacts) -> bool {
+fn may_copy(world: &World, name: &Declarer, facts: &RuleFacts) -> bool {
     let known = authority(world, name, facts).map(|known| known.answer.is_ok());
     facts.compiled.is_ok() && known.unwrap_or_else(|| world.recalls(name, facts) == Some(true))
 }
 
 /// Whether the author has the rights that the monitor needs; if unknown, whether the previous index listed
 /// this version of the monitor.
-fn may_restart(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> bool {
+fn may_restart(world: &World, name: &Declarer, facts: &MonitorFacts) -> bool {
     let known = world.monitor_authority(name);
     let known = known.filter(|it| it.uid == facts.uid && it.generation == facts.generation);
     let known = known.map(|known| known.answer.is_ok());
@@ -341,7 +337,7 @@ mod tests {
             compiled,
             status: None,
         };
-        world.set_rule(key.annotation_rule(), facts);
+        world.set_rule(Declarer::annotated(key.clone()), facts);
         let authority = Authority {
             uid: "u".into(),
             generation: 1,
@@ -351,7 +347,7 @@ mod tests {
             questions: 0,
             refusals: 0,
         };
-        world.set_rule_authority(&key.annotation_rule(), authority);
+        world.set_rule_authority(&Declarer::annotated(key.clone()), authority);
     }
 
     #[test]
@@ -397,7 +393,7 @@ mod tests {
             questions: 0,
             refusals: 0,
         };
-        world.set_rule_authority(&NamespacedName::of_template(namespace, name), authority);
+        world.set_rule_authority(&Declarer::template(namespace, name), authority);
     }
 
     /// The webhook compiles the entries of the index: its warnings would leave out an entry that the webhook
@@ -431,7 +427,8 @@ mod tests {
         let mut other = World::default();
         template(&mut other, ("home", "kit"), &json!({ "objects": both }));
         let (name, facts) = other.templates().iter().next().unwrap();
-        let compiled = CompiledTemplate::compile(&super::template(name, facts).spec).unwrap();
+        let compiled =
+            CompiledTemplate::compile(&super::template(name.as_template().unwrap(), facts).spec).unwrap();
         assert!(compiled.objects.iter().all(|object| object.condition() == Some(by_label)));
 
         let data = index.to_data().unwrap();
@@ -439,7 +436,7 @@ mod tests {
         assert_eq!(SourceIndex::from_data(|key| data.get(key).map(String::as_str)), Some(index.clone()));
 
         // A leader that has just begun knows of no answer yet.
-        world.forget_rule_authority(&NamespacedName::of_template("home", "kit"), |_| true);
+        world.forget_rule_authority(&Declarer::template("home", "kit"), |_| true);
         assert_eq!(SourceIndex::of(&world, Some(&index)).templates, index.templates);
         assert_eq!(SourceIndex::of(&world, None).templates, []);
     }

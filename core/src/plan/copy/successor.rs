@@ -45,7 +45,7 @@ pub(super) fn awaited(
 ) -> Option<Awaited> {
     // Marks do not show which object of a template replaces which other object. An RBAC object that the
     // template no longer declares is removed at once.
-    if marks.rule.template().is_some() && slot.kind == Kind::RoleBinding {
+    if marks.rule.as_template().is_some() && slot.kind == Kind::RoleBinding {
         return None;
     }
     let is_its = |facts: &ObjectFacts| facts.marks.as_deref().is_some_and(|other| other.rule == marks.rule);
@@ -56,7 +56,7 @@ pub(super) fn awaited(
         // before.
         let is_older = |last: &Attempt| {
             let long_after = at_after(last.since, LONG);
-            marks.rule.template().is_some() && unwanted_since.is_some_and(|since| long_after < since)
+            marks.rule.as_template().is_some() && unwanted_since.is_some_and(|since| long_after < since)
         };
         attempt.is_some_and(|last| last.reason == WriteFault::RoomHeld || is_older(last))
     };

@@ -6,7 +6,7 @@ use crate::{
     authority::Bounds,
     marks::COPIES,
     model::{NamespaceFacts, World},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
     validate::{CompiledRule, CompiledTarget},
 };
 
@@ -86,10 +86,10 @@ fn could_be_named(rule: &CompiledRule, name: &str) -> bool {
 /// readable namespaces that the rule could select, whatever their labels are now. For the caller of a
 /// command, the result has the namespaces that Copyrator presumably reads, since the proof of the grant
 /// covers these namespaces. `None` if Copyrator reads all namespaces.
-pub fn within(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Option<BTreeSet<String>> {
+pub fn within(world: &World, rule: &Declarer, compiled: &CompiledRule) -> Option<BTreeSet<String>> {
     let places = world.namespace_scope().filter(|places| places.is_all())?;
     let only_source = match compiled.source_namespaces.as_slice() {
-        [] => Some(&*rule.namespace),
+        [] => Some(&**rule.namespace()),
         [one] => Some(one.as_str()),
         _ => None,
     };
@@ -109,7 +109,7 @@ pub fn within(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> 
 /// ([`crate::authority::rule_questions_within`]), whether or not the rule claims a slot in the namespace.
 pub(super) fn was_asked_about(
     world: &World,
-    rule: &NamespacedName,
+    rule: &Declarer,
     compiled: &CompiledRule,
     slot: &ObjectKey,
 ) -> bool {
@@ -124,9 +124,9 @@ pub(super) fn was_asked_about(
 
 /// The existing namespaces for which the API server is asked one by one about the rights of a rule's
 /// identity.
-pub fn bounds(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Bounds {
+pub fn bounds(world: &World, rule: &Declarer, compiled: &CompiledRule) -> Bounds {
     let tag = |name: &String| Some(Bounds::tag(name, &world.namespaces().get(name.as_str())?.uid));
-    let sources = compiled.source_namespaces.iter().filter(|name| ***name != *rule.namespace);
+    let sources = compiled.source_namespaces.iter().filter(|name| ***name != **rule.namespace());
     let can_grow = can_grow(compiled);
     let one_by_one = match within(world, rule, compiled) {
         Some(within) => Some(within.iter().filter_map(tag).collect()),
@@ -191,7 +191,7 @@ mod tests {
     /// Copyrator asks about a missing right before a deletion, so both functions must agree.
     #[test]
     fn what_was_asked_about_deleting_is_what_the_spec_declares() {
-        let rule = NamespacedName::new("home", "app");
+        let rule = Declarer::rule("home", "app");
         let mut some = World::default();
         some.set_namespace_scope(Some(NamespaceScope::new(["a", "b"])));
         for place in ["a", "b"].map(Arc::from) {

@@ -28,13 +28,13 @@ use crate::{
     api::{CopyratorRuleStatus, Problem, speaks_of},
     authority::{Subject, template_questions},
     model::{Authority, StatusFaultKind, Store, TemplateFacts, World, WriteFault},
-    names::{InstanceName, NamespacedName, ObjectKey},
+    names::{Declarer, InstanceName, ObjectKey},
     plan::Reason,
     validate::CompiledTemplate,
 };
 
 /// The report about a template; `None` as for rules ([`super::rule_report`]).
-pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp) -> Option<RuleReport> {
+pub fn template_report(world: &World, template: &Declarer, now: Timestamp) -> Option<RuleReport> {
     let facts = world.templates().get(template)?;
     let outdates = unread_lists_of(world, template, facts);
     if outdates.is_some() && !world.is_complete() {
@@ -73,27 +73,23 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
 }
 
 /// The lists that a template needs and that have failed for long.
-fn unread_lists_of(
-    world: &World,
-    template: &NamespacedName,
-    facts: &TemplateFacts,
-) -> Option<(Reason, String)> {
+fn unread_lists_of(world: &World, template: &Declarer, facts: &TemplateFacts) -> Option<(Reason, String)> {
     let compiled = facts.compiled.as_deref().ok();
     let kinds = compiled.into_iter().flat_map(|compiled| compiled.kinds(&world.settings().template_kinds));
     let instances = compiled.and_then(CompiledTemplate::instance_kind);
     let reaches = |place: &str| {
         let takes = |compiled: &CompiledTemplate| {
             let target = world.namespaces().get(place);
-            target.is_some_and(|facts| compiled.goes_into(&template.namespace, place, &facts.labels))
+            target.is_some_and(|facts| compiled.goes_into(template.namespace(), place, &facts.labels))
         };
-        *template.namespace == *place || compiled.is_some_and(takes)
+        **template.namespace() == *place || compiled.is_some_and(takes)
     };
     unread_lists(world, Store::CopyratorTemplates, kinds, instances, reaches)
 }
 
 /// The status that a rule or template should have; `None` as in the report.
-pub fn status_of(world: &World, name: &NamespacedName, now: Timestamp) -> Option<CopyratorRuleStatus> {
-    match name.template() {
+pub fn status_of(world: &World, name: &Declarer, now: Timestamp) -> Option<CopyratorRuleStatus> {
+    match name.as_template() {
         Some(_) => template_report(world, name, now).map(|report| report.status),
         None => rule_status(world, name, now),
     }
@@ -102,7 +98,7 @@ pub fn status_of(world: &World, name: &NamespacedName, now: Timestamp) -> Option
 /// Counts the states of the template's objects; returns `false` if an object must be rendered or read first.
 fn counted(
     world: &World,
-    template: &NamespacedName,
+    template: &Declarer,
     facts: &TemplateFacts,
     compiled: &CompiledTemplate,
     count: &mut Count,
@@ -213,7 +209,7 @@ struct Planned<'p> {
 impl Planned<'_> {
     /// Why the slot does not belong to this instance: the slot holds the object of a different declaration or
     /// instance.
-    fn taken(&self, template: &NamespacedName, instance: &InstanceName) -> Option<CopyProblem> {
+    fn taken(&self, template: &Declarer, instance: &InstanceName) -> Option<CopyProblem> {
         if self.plan.rule.as_ref() != Some(template) {
             return Some(CopyProblem::served_by_another(self.slot, self.plan.rule.as_ref()));
         }
@@ -230,7 +226,7 @@ pub fn hindrances<'w>(
     world: &'w World,
     slot: &'w ObjectKey,
     now: Timestamp,
-) -> Option<Vec<(&'w NamespacedName, &'w InstanceName, Option<CopyProblem>)>> {
+) -> Option<Vec<(&'w Declarer, &'w InstanceName, Option<CopyProblem>)>> {
     let claims = claims_on(world, slot);
     let plan = plan_claimed(world, slot, &claims, &mut CopyCache::default(), now);
     if !plan.needs.is_empty() {
@@ -241,7 +237,7 @@ pub fn hindrances<'w>(
         let facts = world.templates().get(template);
         instance.object.is_some() && facts.is_some_and(|facts| is_of(world, set, facts, instance))
     });
-    let hindrance = |(template, instance, ..): (&'w NamespacedName, &'w InstanceName, _, _)| {
+    let hindrance = |(template, instance, ..): (&'w Declarer, &'w InstanceName, _, _)| {
         let own = match &plan.state {
             SlotState::Blocked(problem) => Some(problem.clone()),
             _ => None,
@@ -253,7 +249,7 @@ pub fn hindrances<'w>(
 
 fn status(
     world: &World,
-    template: &NamespacedName,
+    template: &Declarer,
     facts: &TemplateFacts,
     mut count: Count,
     now: Timestamp,
@@ -352,12 +348,12 @@ fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
 }
 
 /// Whether the template reads objects in namespaces other than its own.
-fn reads_elsewhere(world: &World, template: &NamespacedName, facts: &TemplateFacts) -> bool {
+fn reads_elsewhere(world: &World, template: &Declarer, facts: &TemplateFacts) -> bool {
     let compiled = facts.compiled.as_deref().ok();
     let granted = &world.settings().template_kinds;
     let questions =
-        template_questions(&template.namespace, &facts.spec, compiled, &Subject::default(), granted);
-    questions.iter().any(|question| question.reads_elsewhere(&template.namespace))
+        template_questions(template.namespace(), &facts.spec, compiled, &Subject::default(), granted);
+    questions.iter().any(|question| question.reads_elsewhere(template.namespace()))
 }
 
 /// The message for a template whose identity has the rights: which rights were checked, and when.

@@ -9,14 +9,14 @@ use crate::{
         InstanceFacts, InstancesRead, NamespaceFacts, ObjectFacts, Owner, RenderedSet, TemplateFacts, World,
         hash_of,
     },
-    names::{InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
+    names::{Declarer, InstanceKind, InstanceName, Kind, ObjectKey, TemplateKind},
     validate::{CompiledObject, CompiledTarget, CompiledTemplate, Instances, declared_kind},
 };
 
 /// Whether the current version of the template that made this object was rendered for the object's instance.
 pub(crate) fn is_rendered(
     world: &World,
-    template: &NamespacedName,
+    template: &Declarer,
     facts: &TemplateFacts,
     slot: &ObjectKey,
 ) -> bool {
@@ -36,7 +36,7 @@ pub(crate) fn is_rendered(
 }
 
 /// Whether all objects are known that the current version of a template declares for this instance.
-pub fn is_known(world: &World, template: &NamespacedName, instance: &InstanceName) -> bool {
+pub fn is_known(world: &World, template: &Declarer, instance: &InstanceName) -> bool {
     let Some(facts) = world.templates().get(template) else { return false };
     let is_whole = |set: &RenderedSet| is_of(world, set, facts, instance) && set.faults.is_empty();
     world.rendered(template, instance).is_some_and(is_whole)
@@ -90,10 +90,10 @@ pub(super) fn of_instance(
 /// template no longer declares.
 pub fn made_for_instance<'w>(
     world: &'w World,
-    template: &'w NamespacedName,
+    template: &'w Declarer,
     instance: &'w InstanceName,
 ) -> impl Iterator<Item = &'w ObjectKey> {
-    let source = instance.object().unwrap_or_else(|| template.clone());
+    let source = instance.source(template);
     let is_its = |slot: &&ObjectKey| {
         let marks = world.object(slot).and_then(|object| object.marks.as_deref());
         marks.is_some_and(|marks| marks.rule == *template)
@@ -105,13 +105,13 @@ pub fn made_for_instance<'w>(
 /// read only such an object by its id.
 pub fn made<'w>(
     world: &'w World,
-    template: &NamespacedName,
+    template: &Declarer,
     instance: &InstanceName,
     slot: &ObjectKey,
 ) -> Option<&'w ObjectFacts> {
     let facts = world.object(slot)?;
     let marks = facts.marks.as_deref()?;
-    let source = instance.object().unwrap_or_else(|| template.clone());
+    let source = instance.source(template);
     let is_its = marks.rule == *template && marks.source == source;
     let is_proven = world.key().is_some_and(|key| marks.proof(slot, key) == Proof::Ours);
     (is_its && is_proven).then_some(facts)
@@ -143,14 +143,14 @@ pub(super) fn is_of(
 /// Whether a template is rendered for this namespace or object.
 pub fn selects(
     world: &World,
-    template: &NamespacedName,
+    template: &Declarer,
     compiled: &CompiledTemplate,
     instance: &InstanceName,
 ) -> bool {
     let namespace = &instance.namespace;
     let takes = |facts: &NamespaceFacts| {
         takes_copies(world, namespace, facts)
-            && compiled.goes_into(&template.namespace, namespace, &facts.labels)
+            && compiled.goes_into(template.namespace(), namespace, &facts.labels)
     };
     world.namespaces().get(namespace).is_some_and(takes)
         && match (compiled.instance_kind(), instance.object()) {
@@ -167,7 +167,7 @@ pub fn selects(
 /// The instances of a template, in order.
 pub fn instances<'w>(
     world: &'w World,
-    template: &'w NamespacedName,
+    template: &'w Declarer,
     compiled: &'w CompiledTemplate,
 ) -> impl Iterator<Item = InstanceName> {
     let kind = compiled.instance_kind();
@@ -180,7 +180,7 @@ pub fn instances<'w>(
 /// The instances of a template in one namespace.
 pub fn instances_in<'w>(
     world: &'w World,
-    template: &'w NamespacedName,
+    template: &'w Declarer,
     compiled: &'w CompiledTemplate,
     namespace: &'w str,
 ) -> impl Iterator<Item = InstanceName> {
@@ -248,11 +248,7 @@ pub(crate) fn unknown_kind(
 }
 
 /// How many objects a template declares, if the number is above the limit for one template.
-pub fn too_many_objects(
-    world: &World,
-    template: &NamespacedName,
-    compiled: &CompiledTemplate,
-) -> Option<usize> {
+pub fn too_many_objects(world: &World, template: &Declarer, compiled: &CompiledTemplate) -> Option<usize> {
     let most = world.settings().spread_limits.max_copies;
     let possible = match compiled.instance_kind() {
         None => world.namespaces().len(),
@@ -288,7 +284,7 @@ pub fn template_bounds(world: &World, compiled: &CompiledTemplate) -> Bounds {
 }
 
 /// Whether the current spec makes Copyrator ask about deleting objects of this kind in this namespace.
-pub(super) fn asks_about(template: &NamespacedName, compiled: &CompiledTemplate, slot: &ObjectKey) -> bool {
+pub(super) fn asks_about(template: &Declarer, compiled: &CompiledTemplate, slot: &ObjectKey) -> bool {
     let (Instances::Namespaces { terms, .. } | Instances::Objects { namespaces: terms, .. }) =
         &compiled.instances;
     let by_name =
@@ -296,7 +292,7 @@ pub(super) fn asks_about(template: &NamespacedName, compiled: &CompiledTemplate,
     compiled.objects.iter().any(|object| slot.kind.is_named(&object.api_version, &object.kind))
         && (compiled.literal_namespaces().is_none()
             || terms.iter().any(by_name)
-            || (terms.is_empty() && template.namespace == slot.namespace))
+            || (terms.is_empty() && *template.namespace() == slot.namespace))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     model::Deletion,
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
     plan::at_after,
 };
 
@@ -22,7 +22,7 @@ const GOES_WITHIN: Duration = Duration::from_secs(60);
 /// `meanwhile`. A deletion that takes longer than a minute is a problem, whose message ends with `then`, the
 /// next step.
 pub(super) fn plan_terminating(
-    rule: &NamespacedName,
+    rule: &Declarer,
     slot: &ObjectKey,
     deletion: &Deletion,
     meanwhile: SlotState,

@@ -30,7 +30,7 @@ use crate::{
     model::{
         Attempt, Authority, Bytes, NamespaceFacts, Refusal, RefusalReason, Repairs, Store, World, WriteFault,
     },
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, NamespacedName, ObjectKey},
     plan::{Changed, Key, affected, every_slot, everything, listed_anew, slots_to_check},
 };
 
@@ -58,7 +58,7 @@ fn tried(world: &mut World, attempt: Attempt) {
     world.memory_mut().at_slot(&slot(), |memory| memory.failed(attempt));
 }
 
-fn rule(world: &mut World, name: &str, created: i64, change: Value) -> NamespacedName {
+fn rule(world: &mut World, name: &str, created: i64, change: Value) -> Declarer {
     let mut rule = json!({
         "apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorRule",
         "metadata": {"namespace": "home", "name": name, "uid": name, "generation": 1, "resourceVersion": "1",
@@ -68,10 +68,10 @@ fn rule(world: &mut World, name: &str, created: i64, change: Value) -> Namespace
     });
     json_patch::merge(&mut rule, &change);
     serde_json::from_value::<AsWritten<CopyratorRule>>(rule).unwrap().put(world, at(0));
-    NamespacedName::new("home", name)
+    Declarer::rule("home", name)
 }
 
-fn answer(world: &mut World, rule: &NamespacedName, may: bool) {
+fn answer(world: &mut World, rule: &Declarer, may: bool) {
     let facts = &world.rules()[rule];
     let answer =
         may.then_some(()).ok_or(Refusal { reason: RefusalReason::Forbidden, message: "no".to_owned() });
@@ -88,7 +88,7 @@ fn answer(world: &mut World, rule: &NamespacedName, may: bool) {
     world.set_rule_authority(rule, authority);
 }
 
-fn bounds_of(world: &World, rule: &NamespacedName) -> Bounds {
+fn bounds_of(world: &World, rule: &Declarer) -> Bounds {
     bounds(world, rule, world.rules()[rule].compiled.as_ref().unwrap())
 }
 

@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use super::{CopyAction, CopyWrite, ProblemReason, SlotPlan, SlotState, plan_slot};
 use crate::{
     model::{World, WriteFault},
-    names::{NamespacedName, ObjectKey},
+    names::{Declarer, ObjectKey},
 };
 
 /// The writes that a trial checks.
 #[derive(Debug)]
 pub struct Trial {
-    /// The template, by the name that the template has among rules.
-    pub template: NamespacedName,
+    /// The template.
+    pub template: Declarer,
     /// UID and generation of the template.
     pub version: (Box<str>, i64),
     /// The writes for one instance, including the write of the planned slot.
@@ -37,7 +37,7 @@ pub fn trial(world: &World, slot: &ObjectKey, plan: &SlotPlan, now: Timestamp) -
         return None;
     }
     let (_, _, set, _) = world.rendered_at(slot).find(|(declaring, instance, ..)| {
-        let source = instance.object().unwrap_or_else(|| template.clone());
+        let source = instance.source(template);
         *declaring == template
             && (source.namespace, source.name) == (write.source.namespace.clone(), write.source.name.clone())
     })?;

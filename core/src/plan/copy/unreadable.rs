@@ -10,7 +10,7 @@ use super::{
 use crate::{
     marks::{CopyMarks, write_time},
     model::{Declaration, ListName, ObjectFacts, Store, UnreadObject, World},
-    names::{InstanceKind, Kind, NamespacedName, ObjectKey},
+    names::{Declarer, InstanceKind, Kind, ObjectKey},
     plan::Reason,
     validate::{CompiledRule, CompiledTemplate},
 };
@@ -67,7 +67,7 @@ pub fn unreadable_said(object: impl std::fmt::Display, why: &str) -> String {
 /// objects are not known.
 pub(super) fn unread_sources<'w>(
     world: &'w World,
-    rule: &'w NamespacedName,
+    rule: &'w Declarer,
     compiled: &'w CompiledRule,
 ) -> impl Iterator<Item = (&'w UnreadObject, &'w str)> {
     world.unreadable().filter(move |(object, _)| {
@@ -81,12 +81,12 @@ pub(super) fn unread_sources<'w>(
 /// The objects that a template may be rendered for and that cannot be read, each with the reason.
 pub(super) fn unread_instances<'w>(
     world: &'w World,
-    template: &'w NamespacedName,
+    template: &'w Declarer,
     compiled: &'w CompiledTemplate,
 ) -> impl Iterator<Item = (&'w UnreadObject, &'w str)> {
     world.unreadable().filter(move |(object, _)| {
         let UnreadObject::Instance(kind, name) = object else { return false };
-        let takes = |facts| compiled.goes_into(&template.namespace, &name.namespace, facts);
+        let takes = |facts| compiled.goes_into(template.namespace(), &name.namespace, facts);
         compiled.instance_kind() == Some(kind)
             && world.namespaces().get(&name.namespace).is_some_and(|facts| takes(&facts.labels))
     })

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     model::{ObjectFacts, World},
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, ObjectKey},
     plan::Need,
 };
 
@@ -39,18 +39,18 @@ pub(super) fn is_unasked(world: &World, slot: &ObjectKey, claim: &Claim<'_>) -> 
 /// A list that the plan of this slot needs and that is not complete yet: a rule may claim the slot for a
 /// source that seems to be missing, or the object whose annotations declare the rule of the copy seems to be
 /// missing.
-pub(super) fn unlisted(world: &World, slot: &ObjectKey, holder: Option<&NamespacedName>) -> Option<Need> {
+pub(super) fn unlisted(world: &World, slot: &ObjectKey, holder: Option<&Declarer>) -> Option<Need> {
     if !world.is_listing_any() {
         return None;
     }
     let need = |kind: Kind, namespace: &str| {
         world.is_listing(kind, namespace).then(|| Need::List(kind, namespace.into()))
     };
-    let declaring = holder.and_then(|rule| rule.annotated());
+    let declaring = holder.and_then(|rule| rule.as_annotated());
     let of_holder = declaring.and_then(|source| need(source.kind, &source.namespace));
     let target = world.namespaces().get(&slot.namespace);
     // A rule that may do nothing makes no slot wait but that of its own copy.
-    let may = |rule: &NamespacedName| holder == Some(rule) || !is_refused(world, rule);
+    let may = |rule: &Declarer| holder == Some(rule) || !is_refused(world, rule);
     let of_rules = world.rules().copying_to(&slot.name).filter(|(rule, compiled)| {
         let is_target = target.is_some_and(|facts| is_named(compiled, &slot.namespace, facts));
         compiled.shape.kind == slot.kind && is_target && may(rule)
@@ -67,7 +67,7 @@ fn is_reported(world: &World, claim: &Claim<'_>) -> bool {
     let Some(declared) = world.declaration(claim.rule) else { return false };
     let generation = declared.version().generation;
     let reported = declared.status().and_then(|status| status.observed_generation);
-    claim.rule.annotated().is_some() || reported == Some(generation)
+    claim.rule.as_annotated().is_some() || reported == Some(generation)
 }
 
 /// The plan of a slot with an object that no watch shows: the reconciler asks again at the due time.

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     marks::status_manager,
     model::{Repairs, StatusFault, StatusFaultKind, World},
-    names::{InstanceName, NamespacedName},
+    names::{Declarer, InstanceName},
     plan::at_after,
     validate::CompiledTemplate,
 };
@@ -35,10 +35,10 @@ const MOST_NAMED: usize = 4;
 /// template's earlier values.
 #[derive(Debug)]
 pub struct StatusTurn {
-    template: NamespacedName,
+    template: Declarer,
     instance: InstanceName,
     /// The other templates of the circle.
-    others: Vec<NamespacedName>,
+    others: Vec<Declarer>,
     /// The names of the fields that the other templates write and this template reads.
     fields: BTreeSet<String>,
     /// The values of these fields, as a hash.
@@ -51,12 +51,7 @@ pub struct StatusTurn {
 impl StatusTurn {
     /// Returns a look at this status; `seen` is the part of the object that expressions can read. `None` if
     /// the template is in no circle.
-    pub fn of(
-        world: &World,
-        template: &NamespacedName,
-        instance: &InstanceName,
-        seen: &Value,
-    ) -> Option<Self> {
+    pub fn of(world: &World, template: &Declarer, instance: &InstanceName, seen: &Value) -> Option<Self> {
         let facts = world.templates().get(template)?;
         let mut flows = flows_of(template, facts.compiled.as_deref().ok()?);
         flows.extend(beside(world, template, instance));
@@ -68,7 +63,7 @@ impl StatusTurn {
         if fields.is_empty() {
             return None;
         }
-        let others: BTreeSet<&NamespacedName> =
+        let others: BTreeSet<&Declarer> =
             turning().map(|flow| flow.template).filter(|other| *other != template).collect();
         let others = others.into_iter().cloned().collect();
         let mut written = DefaultHasher::new();
@@ -119,7 +114,7 @@ impl StatusTurn {
             if more == 0 { named } else { format!("{named} and {more} more") }
         };
         let fields = named(self.fields.iter().map(|field| format!("status.{field}")).collect());
-        let others = named(self.others.iter().map(NamespacedName::said).collect());
+        let others = named(self.others.iter().map(Declarer::said).collect());
         let message = format!(
             "this template reads {fields}, which {others} writes from what this template writes, so that each write causes the next: they \
              are written more and more slowly, every 5 minutes at last; have one of the templates read the spec or the objects instead"
@@ -139,21 +134,20 @@ impl StatusTurn {
 
 /// A status field that a template writes, and the status fields that its value comes from.
 struct Flow<'w> {
-    template: &'w NamespacedName,
+    template: &'w Declarer,
     to: &'w str,
     from: BTreeSet<&'w str>,
 }
 
-fn flows_of<'w>(template: &'w NamespacedName, compiled: &'w CompiledTemplate) -> Vec<Flow<'w>> {
+fn flows_of<'w>(template: &'w Declarer, compiled: &'w CompiledTemplate) -> Vec<Flow<'w>> {
     let flows = compiled.status_flows().into_iter().filter(|(_, from)| !from.is_empty());
     flows.take(MOST_FIELDS).map(|(to, from)| Flow { template, to, from }).collect()
 }
 
 /// The fields that other templates have written into the status of an object, judging by the status. A
 /// template never writes a field of another owner.
-fn beside<'w>(world: &'w World, template: &NamespacedName, instance: &InstanceName) -> Vec<Flow<'w>> {
-    let of =
-        |name: &NamespacedName| world.templates().get(name).and_then(|facts| facts.compiled.as_deref().ok());
+fn beside<'w>(world: &'w World, template: &Declarer, instance: &InstanceName) -> Vec<Flow<'w>> {
+    let of = |name: &Declarer| world.templates().get(name).and_then(|facts| facts.compiled.as_deref().ok());
     let Some(kind) = of(template).and_then(CompiledTemplate::instance_kind) else { return Vec::new() };
     let object = instance.object().and_then(|name| world.instance(kind, &name));
     let Some(written) = object.map(|object| &object.status_written) else { return Vec::new() };

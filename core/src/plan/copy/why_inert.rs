@@ -8,13 +8,13 @@ use crate::{
     api::Problem,
     authority::NOT_ASKED,
     model::{Unseen, World},
-    names::NamespacedName,
+    names::Declarer,
     plan::Reason,
     validate::SpecFault,
 };
 
 /// Returns reason and message for a rule or template that writes nothing at present.
-pub fn why_inert(world: &World, of: &NamespacedName, why: Inert) -> (Reason, String) {
+pub fn why_inert(world: &World, of: &Declarer, why: Inert) -> (Reason, String) {
     let rule = world.rules().get(of);
     let template = world.templates().get(of);
     let compiled_rule = rule.and_then(|facts| facts.compiled.as_deref().ok());

@@ -1,7 +1,7 @@
 //! Decides which of several claims gets a slot.
 
 use super::{claims::Claim, demand::too_many_claimed, inert::Inert, rights::is_refused};
-use crate::{model::World, names::NamespacedName};
+use crate::{model::World, names::Declarer};
 
 /// The rule that a slot belongs to: the rule that the copy's mark names, as long as that rule claims the
 /// slot; for a free slot the oldest rule, then the alphabetically first. A rule whose identity was refused
@@ -14,7 +14,7 @@ use crate::{model::World, names::NamespacedName};
 pub(super) fn winner<'c, 'w>(
     world: &World,
     claims: &'c [Claim<'w>],
-    holder: Option<&NamespacedName>,
+    holder: Option<&Declarer>,
 ) -> Option<&'c Claim<'w>> {
     let held = claims.iter().find(|claim| Some(claim.rule) == holder);
     let stands_back = |claim: &Claim<'_>| match claim.inert(world) {

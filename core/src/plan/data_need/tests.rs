@@ -229,7 +229,7 @@ fn forged_marks_need_nothing_and_neither_does_what_this_process_never_uses() {
     );
     assert_eq!(with(|world| world.settings_mut().annotations = false), "e,f,ours | a,e,f,ours");
     assert_eq!(
-        with(|world| world.settings_mut().only_rule = Some(NamespacedName::new("ours", "one"))),
+        with(|world| world.settings_mut().only_rule = Some(Declarer::rule("ours", "one"))),
         "ours | ours"
     );
 }

@@ -170,7 +170,7 @@ mod tests {
         api::CopiesMatch,
         marks::{MARK, RULE, SOURCE, rule_label},
         model::{Declared, NamespaceFacts, ObjectFacts},
-        names::{Kind, NamespacedName},
+        names::{Declarer, Kind},
         plan::{Changed, Key, affected},
     };
 
@@ -224,7 +224,7 @@ mod tests {
         let mut scan = Scan::begin(&world);
         assert_eq!(scan.kinds().into_iter().collect::<Vec<_>>(), [PolicyKind::ConfigMap]);
         assert!(is_unscanned(&world));
-        let rule = NamespacedName::new("a", "b");
+        let rule = Declarer::rule("a", "b");
         let copy = json!({
             "labels": {"app.kubernetes.io/managed-by": "copyrator", "copyrator.dev/rule": rule_label(&rule)},
             "annotations": {MARK: "k.m", RULE: "a/b", SOURCE: "a/app"},

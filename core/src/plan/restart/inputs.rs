@@ -13,7 +13,7 @@ use super::{
 use crate::{
     digest::DigestKey,
     model::{Reference, WorkloadFacts, World},
-    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, Kind, ObjectKey, WorkloadKey},
     plan::Need,
     validate::{CompiledMonitor, Globs},
 };
@@ -34,9 +34,9 @@ pub struct Inputs<'w> {
     /// How to restart: the gentlest way that a monitor or annotation declares.
     pub pace: Option<Pace>,
     /// The monitors that reach the workload and may restart it.
-    pub monitors: BTreeSet<NamespacedName>,
+    pub monitors: BTreeSet<Declarer>,
     /// The first monitor that reaches the workload and may not restart it.
-    pub refused: Option<NamespacedName>,
+    pub refused: Option<Declarer>,
     /// Whether the workload's own annotation declares restarts.
     pub by_annotation: bool,
     /// A monitor reaches the workload, and the API server has not been asked yet whether it may restart it.
@@ -128,9 +128,9 @@ impl<'w> Inputs<'w> {
     }
 
     /// The inputs of pods without a workload: all objects that the monitor watches.
-    pub fn of_monitor(world: &'w World, name: &'w NamespacedName, compiled: &'w CompiledMonitor) -> Self {
+    pub fn of_monitor(world: &'w World, name: &'w Declarer, compiled: &'w CompiledMonitor) -> Self {
         let mut inputs = Self { pace: Some(Pace::of(compiled)), ..Self::default() };
-        inputs.watch_existing(world, &name.namespace, compiled);
+        inputs.watch_existing(world, name.namespace(), compiled);
         inputs
     }
 

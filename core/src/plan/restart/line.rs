@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     model::RestartResult,
-    names::{NamespacedName, WorkloadKey},
+    names::{Declarer, WorkloadKey},
 };
 
 /// Whether a workload is to be restarted.
@@ -26,14 +26,14 @@ pub(super) enum Readiness {
     /// The workload is due, and its owner keeps old pods by a partition: no workload waits for these pods.
     Left,
     /// The workload is due, and only the windows of these monitors delay it.
-    Ready(BTreeSet<NamespacedName>),
+    Ready(BTreeSet<Declarer>),
 }
 
 /// Cached results about the workloads of monitors, for one look at a world: a status asks for each workload.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     pub(super) due: RefCell<BTreeMap<WorkloadKey, Readiness>>,
-    pub(super) lines: RefCell<BTreeMap<NamespacedName, Rc<Line>>>,
+    pub(super) lines: RefCell<BTreeMap<Declarer, Rc<Line>>>,
 }
 
 /// One workload in the line. The line is sorted by the group of the stage, then by name.

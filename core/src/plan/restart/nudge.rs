@@ -3,14 +3,14 @@
 
 use jiff::Timestamp;
 
-use crate::{model::World, names::NamespacedName};
+use crate::{model::World, names::Declarer};
 
 /// Whether a workload may skip the window and the interval: the content already existed when the annotation
 /// was set, and the workload has not restarted since. So the annotation works once, without any record. All
 /// times are the API server's, in whole seconds.
 pub(super) fn is_nudged(
     world: &World,
-    monitor: &NamespacedName,
+    monitor: &Declarer,
     changed_at: Timestamp,
     last_restart: Option<Timestamp>,
 ) -> bool {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     model::{MonitorFacts, Refusal, WorkloadFacts, World},
-    names::{Kind, NameKind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, Kind, NameKind, ObjectKey, WorkloadKey},
     validate::{CompiledMonitor, CompiledStage, WorkloadChoice},
 };
 
@@ -38,7 +38,7 @@ pub fn declared_reach(compiled: &CompiledMonitor, key: &WorkloadKey, facts: &Wor
 /// Whether a monitor may act; `None` until the API server has been asked about this very generation.
 pub fn standing<'w>(
     world: &'w World,
-    name: &NamespacedName,
+    name: &Declarer,
     monitor: &MonitorFacts,
 ) -> Option<&'w Result<(), Refusal>> {
     let authority = world.monitor_authority(name)?;
@@ -130,7 +130,7 @@ pub fn workloads_referring(world: &World, object: &ObjectKey) -> BTreeSet<Worklo
 }
 
 /// The monitors that watch this object.
-pub fn monitors_watching(world: &World, object: &ObjectKey) -> BTreeSet<NamespacedName> {
+pub fn monitors_watching(world: &World, object: &ObjectKey) -> BTreeSet<Declarer> {
     let watching = world.monitors_in(&object.namespace).filter(|(_, monitor)| {
         monitor.compiled.as_ref().is_ok_and(|compiled| compiled.watches(object.kind, &object.name).is_some())
     });
@@ -138,17 +138,17 @@ pub fn monitors_watching(world: &World, object: &ObjectKey) -> BTreeSet<Namespac
 }
 
 /// The workloads that a monitor reaches.
-pub fn workloads_of(world: &World, monitor: &NamespacedName) -> BTreeSet<WorkloadKey> {
+pub fn workloads_of(world: &World, monitor: &Declarer) -> BTreeSet<WorkloadKey> {
     let compiled = world.monitors().get(monitor).and_then(|facts| facts.compiled.as_deref().ok());
     let Some(compiled) = compiled else { return BTreeSet::new() };
     let reached = world
-        .workloads_in(&monitor.namespace)
+        .workloads_in(monitor.namespace())
         .filter(|(key, facts)| declared_reach(compiled, key, facts).is_some());
     reached.map(|(key, _)| key.clone()).collect()
 }
 
 /// The monitors that reach a workload and report it in their statuses.
-pub fn monitors_reaching(world: &World, key: &WorkloadKey) -> BTreeSet<NamespacedName> {
+pub fn monitors_reaching(world: &World, key: &WorkloadKey) -> BTreeSet<Declarer> {
     let Some(facts) = world.workloads().get(key) else { return BTreeSet::new() };
     let reaching = world.monitors_in(&key.namespace).filter(|(_, monitor)| {
         monitor.compiled.as_ref().is_ok_and(|compiled| declared_reach(compiled, key, facts).is_some())
@@ -159,8 +159,8 @@ pub fn monitors_reaching(world: &World, key: &WorkloadKey) -> BTreeSet<Namespace
 /// The monitors of a workload that have a stage and may act, with their stages.
 pub(super) fn staged<'w>(
     world: &'w World,
-    monitors: &'w BTreeSet<NamespacedName>,
-) -> impl Iterator<Item = (&'w NamespacedName, &'w CompiledMonitor, &'w CompiledStage)> {
+    monitors: &'w BTreeSet<Declarer>,
+) -> impl Iterator<Item = (&'w Declarer, &'w CompiledMonitor, &'w CompiledStage)> {
     monitors.iter().filter_map(|name| {
         let facts = world.monitors().get(name)?;
         let compiled = facts.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;

@@ -17,7 +17,7 @@ use crate::{
     model::{
         LastRestart, PodFacts, PodRemoved, RestartAttempt, RestartMemory, RestartResult, WaitReason, World,
     },
-    names::{NamespacedName, WorkloadKey},
+    names::{Declarer, WorkloadKey},
     plan::at_after,
 };
 
@@ -140,7 +140,7 @@ pub fn settle_workload(
 /// are compared: the message names a pod, which may have been replaced.
 pub fn settle_stage_failures(
     world: &mut World,
-    monitor: &NamespacedName,
+    monitor: &Declarer,
     said: &[Problem],
     failed: Vec<(WorkloadKey, Problem)>,
 ) -> Vec<(WorkloadKey, Problem)> {
@@ -164,7 +164,7 @@ pub fn settle_unplanned(world: &mut World, workload: &WorkloadKey) -> Turn {
 /// Remembers the outcome of a plan for the pods that a monitor itself selects, and of their removal.
 pub fn settle_pods(
     world: &mut World,
-    monitor: &NamespacedName,
+    monitor: &Declarer,
     state: &RestartState,
     removal: Acted,
     now: Timestamp,
@@ -362,7 +362,7 @@ mod tests {
             message: message.into(),
             ..Problem::default()
         };
-        let monitor = NamespacedName::new("shop", "monitor");
+        let monitor = Declarer::monitor("shop", "monitor");
         let told = |world: &mut World, said: &[Problem]| {
             let failed = vec![(key(), problem("StageFailed", "its pod b crashes"))];
             settle_stage_failures(world, &monitor, said, failed).len()

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     api::StrategyType,
     model::{PodFacts, PodsSeen, WaitReason, World},
-    names::NamespacedName,
+    names::Declarer,
     plan::{Need, at_after},
     validate::{CompiledMonitor, WorkloadChoice},
 };
@@ -86,13 +86,13 @@ impl From<Wait> for SelectedPodsPlan {
 }
 
 /// Plans the pods without a workload that this monitor selects.
-pub fn plan_selected_pods(world: &World, name: &NamespacedName, now: Timestamp) -> SelectedPodsPlan {
+pub fn plan_selected_pods(world: &World, name: &Declarer, now: Timestamp) -> SelectedPodsPlan {
     decide(world, name, now).unwrap_or_else(SelectedPodsPlan::from)
 }
 
-fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<SelectedPodsPlan, Wait> {
+fn decide(world: &World, name: &Declarer, now: Timestamp) -> Result<SelectedPodsPlan, Wait> {
     let not_applicable = Ok(SelectedPodsPlan::rest(RestartState::Unwatched));
-    let is_known = world.is_complete() && !world.is_listing_data(&name.namespace);
+    let is_known = world.is_complete() && !world.is_listing_data(name.namespace());
     let Some(key) = world.key().filter(|_| is_known) else {
         return Err(Wait::for_event(WaitReason::Starting));
     };
@@ -142,7 +142,7 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
 /// The pods that one monitor selects, and the content that they are to run with.
 struct Selected<'a, 'w> {
     world: &'w World,
-    name: &'a NamespacedName,
+    name: &'a Declarer,
     pace: Pace,
     content: &'a InputDigest,
     now: Timestamp,
@@ -255,12 +255,7 @@ pub(crate) fn selects_pods(compiled: &CompiledMonitor) -> bool {
     by_label && !compiled.suspend && compiled.strategy != StrategyType::Rollout
 }
 
-fn failed_before(
-    world: &World,
-    name: &NamespacedName,
-    label: &str,
-    now: Timestamp,
-) -> Option<SelectedPodsPlan> {
+fn failed_before(world: &World, name: &Declarer, label: &str, now: Timestamp) -> Option<SelectedPodsPlan> {
     let attempt = world.memory().monitor(name).attempt()?;
     let state = not_again_yet(attempt, label, now)?;
     Some(SelectedPodsPlan { recheck: Some(attempt.retry_at), ..SelectedPodsPlan::rest(state) })

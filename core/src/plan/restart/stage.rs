@@ -20,7 +20,7 @@ use super::{
 use crate::{
     api::StrategyType,
     model::{LastRestart, RestartResult, Rollout, RolloutFault, WaitReason, WorkloadFacts, World, digest_of},
-    names::{NamespacedName, WorkloadKey},
+    names::{Declarer, WorkloadKey},
     validate::{CompiledMonitor, CompiledStage},
 };
 
@@ -32,7 +32,7 @@ pub(super) fn may_go(
     world: &World,
     lines: &Lines,
     key: &WorkloadKey,
-    monitors: &BTreeSet<NamespacedName>,
+    monitors: &BTreeSet<Declarer>,
     now: Timestamp,
 ) -> Result<(), WaitReason> {
     for (name, compiled, stage) in staged(world, monitors) {
@@ -50,7 +50,7 @@ pub(super) fn goes_on(
     world: &World,
     lines: &Lines,
     key: &WorkloadKey,
-    monitors: &BTreeSet<NamespacedName>,
+    monitors: &BTreeSet<Declarer>,
     now: Timestamp,
 ) -> Result<(), WaitReason> {
     for (name, compiled, stage) in staged(world, monitors) {
@@ -62,7 +62,7 @@ pub(super) fn goes_on(
 
 /// The workloads of a monitor whose turn it is now. The reconciler plans these workloads again when a restart
 /// succeeds.
-pub fn whose_turn(world: &World, monitor: &NamespacedName, now: Timestamp) -> Vec<WorkloadKey> {
+pub fn whose_turn(world: &World, monitor: &Declarer, now: Timestamp) -> Vec<WorkloadKey> {
     let monitors = BTreeSet::from([monitor.clone()]);
     let lines = Lines::default();
     let mut next = Vec::new();
@@ -95,7 +95,7 @@ impl Lines {
 struct Turns<'a> {
     world: &'a World,
     lines: &'a Lines,
-    name: &'a NamespacedName,
+    name: &'a Declarer,
     compiled: &'a CompiledMonitor,
     stage: &'a CompiledStage,
     now: Timestamp,
@@ -173,7 +173,7 @@ impl Turns<'_> {
         }
         let reached = self
             .world
-            .workloads_in(&self.name.namespace)
+            .workloads_in(self.name.namespace())
             .filter(|(key, facts)| !facts.deleting && declared_reach(self.compiled, key, facts).is_some());
         let workloads = reached.map(|(key, facts)| {
             let group = self.stage.group(|selector| facts.template_labels.are_selected_by(selector));

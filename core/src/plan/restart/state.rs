@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use super::brake::Wait;
 use crate::{
     model::{AttemptFailure, Ending, RolloutFault, WaitReason},
-    names::NamespacedName,
+    names::Declarer,
 };
 
 /// The current state of a workload, or of the pods that a monitor itself selects; JSON has the word for the
@@ -18,7 +18,7 @@ pub enum RestartState {
     /// The workload could not be restarted, or has not become ready after its restart.
     Failed(Failure),
     /// This monitor reaches the workload, and may not restart it.
-    Unauthorized(NamespacedName),
+    Unauthorized(Declarer),
     /// A restart is due, or may be due, and this wait has to end first.
     Waiting(Wait),
     /// Pods below the partition run old content: the user who set the partition releases them by lowering it.
@@ -233,7 +233,7 @@ mod tests {
     fn states_have_words_a_rank_and_a_concern() {
         use Concern::{Settled, UnderWay, Worrying};
         let waits = |reason| RestartState::Waiting(Wait::for_event(reason));
-        let monitor = NamespacedName::new("shop", "web");
+        let monitor = Declarer::monitor("shop", "web");
         let taken_back = TakenBack { old: 1, what: Overwritten::Template, manager: None, is_traced: false };
         let worst_first = [
             (RestartState::Failed(Failure::RolloutStuck), "Failed RolloutStuck", Worrying),

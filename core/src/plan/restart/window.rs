@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{brake::Wait, nudge::is_nudged};
 use crate::{
     model::{WaitReason, World},
-    names::NamespacedName,
+    names::Declarer,
     validate::CompiledWindow,
 };
 
@@ -17,7 +17,7 @@ use crate::{
 /// The wait for the window that opens last.
 pub(super) fn opens(
     world: &World,
-    monitors: &BTreeSet<NamespacedName>,
+    monitors: &BTreeSet<Declarer>,
     since: Timestamp,
     last_restart: Option<Timestamp>,
     now: Timestamp,
@@ -29,12 +29,12 @@ pub(super) fn opens(
 /// The monitors whose window is closed for a workload whose content changed at `since`, each with its wait.
 pub(super) fn shut<'m>(
     world: &World,
-    monitors: &'m BTreeSet<NamespacedName>,
+    monitors: &'m BTreeSet<Declarer>,
     since: Timestamp,
     last_restart: Option<Timestamp>,
     now: Timestamp,
-) -> Vec<(&'m NamespacedName, Wait)> {
-    let window = |name: &NamespacedName| world.monitors().get(name)?.compiled.as_ref().ok()?.window.as_ref();
+) -> Vec<(&'m Declarer, Wait)> {
+    let window = |name: &Declarer| world.monitors().get(name)?.compiled.as_ref().ok()?.window.as_ref();
     let closed = monitors.iter().filter_map(|name| {
         let wait = is_open(window(name)?, now).err()?;
         (!is_nudged(world, name, since, last_restart)).then_some((name, wait))

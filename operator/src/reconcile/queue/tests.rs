@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     api::WorkloadKind,
-    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Declarer, Kind, ObjectKey, WorkloadKey},
 };
 
 fn key(name: &str) -> Key {
@@ -53,7 +53,7 @@ proptest! {
 }
 
 fn all_sorts() -> Vec<Key> {
-    let named = |name: &str| NamespacedName::new("shop", name);
+    let named = |name: &str| Declarer::rule("shop", name);
     let slot = |name: &str| Key::Slot(ObjectKey::new(Kind::Secret, "shop", name));
     let workload =
         WorkloadKey { kind: WorkloadKind::Deployment, namespace: "shop".into(), name: "web".into() };
@@ -161,7 +161,7 @@ async fn new_namespaces_have_a_lane_of_their_own_and_nothing_else_begins_meanwhi
 async fn statuses_are_made_one_after_the_other_and_not_too_late() {
     let queue = Queue::new(Arc::new(Throttle::new(16)));
     queue.open();
-    let status = |name: &str| Key::RuleStatus(NamespacedName::new("shop", name));
+    let status = |name: &str| Key::RuleStatus(Declarer::rule("shop", name));
     (0..3).for_each(|one| queue.add(status(&one.to_string()), Lane::NewNamespace));
     (0..4).for_each(|one| queue.add(key(&one.to_string()), Lane::Change));
     let first = taken(&queue, 100).await;

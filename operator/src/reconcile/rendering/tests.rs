@@ -80,7 +80,7 @@ pub(super) fn template(
     world: &mut World,
     (name, created, generation): (&str, i64, i64),
     objects: Value,
-) -> NamespacedName {
+) -> Declarer {
     let object = json!({
         "apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate",
         "metadata": {"namespace": "platform", "name": name, "uid": name, "generation": generation, "resourceVersion": "1",
@@ -88,12 +88,12 @@ pub(super) fn template(
         "spec": {"forEach": {"namespaces": [{"namespaceSelector": {"matchLabels": {"team": "blue"}}}]}, "objects": objects},
     });
     serde_json::from_value::<AsWritten<CopyratorTemplate>>(object).unwrap().put(world, at(0));
-    let name = NamespacedName::of_template("platform", name);
+    let name = Declarer::template("platform", name);
     answer(world, &name, true);
     name
 }
 
-pub(super) fn answer(world: &mut World, name: &NamespacedName, may: bool) {
+pub(super) fn answer(world: &mut World, name: &Declarer, may: bool) {
     let facts = &world.templates()[name];
     let refusal = Refusal { reason: RefusalReason::Forbidden, message: "no".to_owned() };
     let authority = Authority {
@@ -160,7 +160,7 @@ fn what_is_made_of_a_source_is_found_by_namespace_whatever_its_kind() {
     settle(&mut world);
     let of = |world: &World, namespace: &str| {
         let namespace = namespace.into();
-        let found = world.copies_of_source_in(&kit, &namespace).map(ToString::to_string);
+        let found = world.copies_of_source_in(&kit.named(), &namespace).map(ToString::to_string);
         found.collect::<Vec<_>>()
     };
     assert_eq!(of(&world, "shop"), ["NetworkPolicy shop/deny-shop", "ResourceQuota shop/quota"]);
@@ -358,7 +358,7 @@ fn an_object_stays_with_its_template_while_that_is_not_rendered() {
     // One that may takes over from one that may not.
     answer(&mut world, &first, false);
     render_all(&mut world);
-    let second = NamespacedName::of_template("platform", "second");
+    let second = Declarer::template("platform", "second");
     assert!(matches!(&actions(&world)[..], [CopyAction::Write(write)] if write.intent.marks.rule == second));
     answer(&mut world, &second, false);
     render_all(&mut world);

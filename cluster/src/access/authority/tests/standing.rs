@@ -37,8 +37,8 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn rule() -> NamespacedName {
-    NamespacedName::new("home", "r")
+fn rule() -> Declarer {
+    Declarer::rule("home", "r")
 }
 
 fn namespace(world: &mut World, name: &str, uid: &str) {
@@ -174,7 +174,7 @@ fn what_is_not_there_is_asked_about_as_what_is() {
 }
 
 /// A template of home with this `forEach`.
-fn template(world: &mut World, for_each: &Value, account: Option<&str>) -> NamespacedName {
+fn template(world: &mut World, for_each: &Value, account: Option<&str>) -> Declarer {
     let stamp = json!({"copyrator.dev/author": "alice", "copyrator.dev/author-groups": "[]"});
     let objects = json!([{"id": "a", "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}}]);
     let object = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate",
@@ -183,7 +183,7 @@ fn template(world: &mut World, for_each: &Value, account: Option<&str>) -> Names
     serde_json::from_value::<AsWritten<CopyratorTemplate>>(object).unwrap().put(world, at(0));
     let granted = TemplateKind::read("a.b/v1/Nginx/nginxes/forEach", &GrantedKinds::default()).unwrap();
     world.settings_mut().template_kinds = [granted].into();
-    NamespacedName::of_template("home", "t")
+    Declarer::template("home", "t")
 }
 
 fn of_objects(namespaces: Value) -> Value {
@@ -193,7 +193,7 @@ fn of_objects(namespaces: Value) -> Value {
 /// The template is looked at: what is asked for that, and whether it may.
 fn look_at_template(
     world: &mut World,
-    name: &NamespacedName,
+    name: &Declarer,
     no: &[&'static str],
     now: i64,
 ) -> (Vec<String>, Option<bool>) {

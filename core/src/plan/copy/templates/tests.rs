@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A world with one template, of namespace home, where these kinds are granted to templates.
-fn world(kinds: &GrantedKinds, granted: &[&str], spec: &Value) -> (World, NamespacedName) {
+fn world(kinds: &GrantedKinds, granted: &[&str], spec: &Value) -> (World, Declarer) {
     let mut world = World::default();
     world.settings_mut().template_kinds =
         granted.iter().map(|kind| TemplateKind::read(kind, kinds).unwrap()).collect();
@@ -21,7 +21,7 @@ fn world(kinds: &GrantedKinds, granted: &[&str], spec: &Value) -> (World, Namesp
         "metadata": {"namespace": "home", "name": "t", "uid": "t", "generation": 1, "resourceVersion": "1"}});
     let template: AsWritten<CopyratorTemplate> = serde_json::from_value(object).unwrap();
     template.put(&mut world, Timestamp::UNIX_EPOCH);
-    (world, NamespacedName::of_template("home", "t"))
+    (world, Declarer::template("home", "t"))
 }
 
 fn object(api_version: &str, kind: &str) -> Value {

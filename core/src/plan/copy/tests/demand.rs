@@ -14,7 +14,7 @@ fn many() -> World {
     world
 }
 
-fn of_all(world: &mut World, name: &str, created: i64, copy: &str) -> NamespacedName {
+fn of_all(world: &mut World, name: &str, created: i64, copy: &str) -> Declarer {
     let spec = json!({"spec": {"source": {"names": null, "objectSelector": {}},
         "targets": [{"names": ["team-*"]}], "copy": {"name": copy}}});
     rule(world, name, created, spec)

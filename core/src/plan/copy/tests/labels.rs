@@ -21,7 +21,7 @@ fn an_object_with_too_many_labels_is_no_source_of_a_selector() {
         let source = json!({"spec": {"source": {"names": null, "objectSelector": selector}}});
         let by_selector = rule(&mut world, "selector", 1, source);
         let by_name = rule(&mut world, "name", 2, json!({}));
-        let sources = |world: &World, rule: &NamespacedName| {
+        let sources = |world: &World, rule: &Declarer| {
             sources_of(world, rule, world.rules()[rule].compiled.as_ref().unwrap()).count()
         };
         let labels = json!({"app": "web"});

@@ -14,7 +14,7 @@ use crate::{
 /// The objects of one template of namespace home, for one object `web` of namespace shop.
 struct Scene {
     world: World,
-    template: NamespacedName,
+    template: Declarer,
     instances: InstanceKind,
     claim: Kind,
 }
@@ -42,7 +42,7 @@ impl Scene {
         let object = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate", "spec": spec,
             "metadata": {"namespace": "home", "name": "t", "uid": "t", "generation": 1, "resourceVersion": "1"}});
         serde_json::from_value::<AsWritten<CopyratorTemplate>>(object).unwrap().put(&mut world, at(0));
-        let template = NamespacedName::of_template("home", "t");
+        let template = Declarer::template("home", "t");
         let authority = Authority {
             uid: "t".into(),
             generation: 1,

@@ -50,14 +50,14 @@ fn targets_of(terms: Value) -> Value {
     json!({"spec": {"targets": terms}})
 }
 
-fn ready(world: &World, rule: &NamespacedName) -> (String, String, String) {
+fn ready(world: &World, rule: &Declarer) -> (String, String, String) {
     let status = rule_status(world, rule, at(100)).unwrap();
     let ready = status.conditions.iter().find(|one| one.type_ == "Ready").unwrap();
     (ready.status.clone(), ready.reason.clone(), ready.message.clone())
 }
 
 /// What the writer of the slot's copy left there, as a later plan sees it.
-fn a_copy(world: &mut World, rule: &NamespacedName) {
+fn a_copy(world: &mut World, rule: &Declarer) {
     secret(world, "home", "app", json!({}));
     let plan = plan_slot(world, &slot(), at(100));
     let marks = &written(&plan).intent.marks;

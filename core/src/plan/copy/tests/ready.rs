@@ -5,7 +5,7 @@ use super::*;
 use crate::model::{FailingList, ListName, UnreadObject};
 
 /// Each condition of a rule: type, status and reason; and what `Ready` says.
-fn said(world: &World, rule: &NamespacedName) -> (Vec<String>, String) {
+fn said(world: &World, rule: &Declarer) -> (Vec<String>, String) {
     let status = rule_status(world, rule, at(1)).unwrap();
     let word = |one: &_| {
         let k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition { type_, status, reason, .. } = one;
@@ -14,7 +14,7 @@ fn said(world: &World, rule: &NamespacedName) -> (Vec<String>, String) {
     (status.conditions.iter().map(word).collect(), status.conditions[0].message.clone())
 }
 
-fn granted(world: &mut World, change: Value) -> NamespacedName {
+fn granted(world: &mut World, change: Value) -> Declarer {
     let rule = rule(world, "a", 0, change);
     answer(world, &rule, true);
     rule

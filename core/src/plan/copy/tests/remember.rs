@@ -61,7 +61,7 @@ fn what_admission_refuses_is_tried_again_within_half_a_minute_where_it_is_little
     };
     let waits = [0, 1, 2, 4, 8, 16, 32, 62, 92].map(|second| refuse(&mut world, second).0);
     assert_eq!(waits, [1, 1, 2, 4, 8, 16, 30, 30, 30]);
-    let beside = |world: &mut World, number: usize, rule: &NamespacedName| {
+    let beside = |world: &mut World, number: usize, rule: &Declarer| {
         let attempt = world.memory().slot(&slot()).attempt().unwrap().clone();
         let other = ObjectKey::new(Kind::Secret, &*format!("n{number}"), "app");
         let attempt = Attempt { rule: Some(rule.clone()), ..attempt };
@@ -72,7 +72,7 @@ fn what_admission_refuses_is_tried_again_within_half_a_minute_where_it_is_little
     assert_eq!((wait, said.ends_with("every 2 minutes")), (120, true), "{said}");
     (239..999).for_each(|number| beside(&mut world, number, &rule));
     assert_eq!(refuse(&mut world, 400).0, 300, "as often as a sweep of what is refused may cost");
-    let elsewhere = NamespacedName::new("elsewhere", "b");
+    let elsewhere = Declarer::rule("elsewhere", "b");
     (0..999).for_each(|number| beside(&mut world, number, &elsewhere));
     let (wait, said) = refuse(&mut world, 700);
     assert_eq!((wait, said.ends_with("every 30 seconds")), (30, true), "others' refusals are theirs: {said}");

@@ -11,7 +11,7 @@ use crate::{
 const BEGAN: i64 = 1000;
 
 /// A world that has listed the namespace of the rule's source, and watches Secrets of `shop` by our labels only.
-fn scoped() -> (World, NamespacedName) {
+fn scoped() -> (World, Declarer) {
     let mut world = world();
     world.set_data_scope(Some(DataScope::new(DataNeed::in_namespace("copyrator-system"))));
     let rule = rule(&mut world, "app", 0, json!({"status": {"observedGeneration": 1}}));

@@ -4,14 +4,14 @@ use futures::FutureExt;
 use proptest::prelude::*;
 
 use super::super::*;
-use crate::names::{InstanceName, Kind, NamespacedName, ObjectKey};
+use crate::names::{Declarer, InstanceName, Kind, ObjectKey};
 
 fn of(tenant: &str) -> Tenant {
     Some(tenant.into())
 }
 
 fn rule(namespace: &str, number: usize) -> Key {
-    Key::Rule(NamespacedName::new(namespace, format!("r-{number:05}")))
+    Key::Rule(Declarer::rule(namespace, format!("r-{number:05}")))
 }
 
 fn slot(namespace: &str) -> Key {
@@ -194,10 +194,7 @@ async fn what_waits_for_a_scarce_place_keeps_no_change_waiting() {
 async fn a_tenant_that_is_over_its_budget_waits_until_it_is_paid_back() {
     let queue = open(16);
     let rendering = |namespace: &str, number: usize| {
-        Key::Rendering(
-            NamespacedName::of_template(namespace, &format!("t-{number}")),
-            InstanceName::from("target"),
-        )
+        Key::Rendering(Declarer::template(namespace, format!("t-{number}")), InstanceName::from("target"))
     };
     let budget = queue.expressions();
     budget.charge("loud", EXPRESSIONS.at_once + 1.0);

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     model::{Store, World},
-    names::{InstanceName, NamespacedName},
+    names::{Declarer, InstanceName, NamespacedName},
     plan::{
         Changed, Key, affected,
         copy::{says_too_many, template_report},
@@ -46,7 +46,7 @@ fn count(keys: &BTreeSet<Key>) -> (usize, usize) {
 }
 
 /// At each start, sweep and list, when it is written, and for each namespace.
-fn asked(world: &World, template: &NamespacedName, more: &Changed) -> [(usize, usize); 4] {
+fn asked(world: &World, template: &Declarer, more: &Changed) -> [(usize, usize); 4] {
     let sets = [
         everything(world),
         listed_anew(world, Store::CopyratorTemplates, None),
@@ -135,7 +135,8 @@ async fn where_there_is_room_again_what_was_left_out_is_rendered() {
     let oracle = Arc::new(Oracle(Mutex::new(Some(true))));
     let reconciler = reconciler(&Server::default(), &oracle, world);
     reconciler.context.queue().open();
-    reconciler.statuses.template(&Key::RuleStatus(kit.clone()), &kit, "kit").await;
+    let name = kit.as_template().unwrap();
+    reconciler.statuses.template(&Key::RuleStatus(kit.clone()), &kit, name).await;
     let (depth, _) = reconciler.context.queue().depth();
     assert_eq!(depth[Lane::Change as usize], 12);
 }

@@ -12,7 +12,9 @@ use crate::{
     intake::{AsWritten, instance::Instance, object::Slim, watched::Watched},
     marks::{MARK, OBJECT},
     model::{InstancesRead, Owner, World},
-    names::{GrantedKinds, InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
+    names::{
+        Declarer, GrantedKinds, InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind,
+    },
     plan::{
         Changed, Key, affected,
         copy::{CopyAction, SlotState, hindrances, template_report, templates::made},
@@ -62,7 +64,7 @@ pub(super) fn template_for_each(
     world: &mut World,
     (name, created, generation): (&str, i64, i64),
     more: Value,
-) -> NamespacedName {
+) -> Declarer {
     let blue = json!([{"namespaceSelector": {"matchLabels": {"team": "blue"}}}]);
     let each = json!({"apiVersion": "cache.example.com/v1", "kind": "Memcached", "namespaces": blue});
     let mut object = json!({
@@ -73,7 +75,7 @@ pub(super) fn template_for_each(
     });
     merge(&mut object["spec"], more);
     serde_json::from_value::<AsWritten<CopyratorTemplate>>(object).unwrap().put(world, at(0));
-    let name = NamespacedName::of_template("platform", name);
+    let name = Declarer::template("platform", name);
     answer(world, &name, true);
     name
 }
@@ -104,7 +106,7 @@ pub(super) fn settle(world: &mut World) -> Vec<String> {
     world.objects().map(|(key, _)| key.to_string()).collect()
 }
 
-pub(super) fn ready(world: &World, template: &NamespacedName) -> (String, String, String) {
+pub(super) fn ready(world: &World, template: &Declarer) -> (String, String, String) {
     let report = template_report(world, template, at(100)).unwrap();
     let ready = report.status.conditions.iter().find(|one| one.type_ == "Ready").unwrap().clone();
     (ready.status, ready.reason, ready.message)

@@ -90,7 +90,7 @@ fn a_deployment_is_taken_over_from_nobody() {
     let object = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate", "spec": spec,
         "metadata": {"name": "kit", "namespace": "platform", "uid": "kit", "generation": 1, "creationTimestamp": at(1)}});
     serde_json::from_value::<AsWritten<CopyratorTemplate>>(object).unwrap().put(&mut world, at(0));
-    let facts = &world.templates()[&NamespacedName::of_template("platform", "kit")];
+    let facts = &world.templates()[&Declarer::template("platform", "kit")];
     let problems = facts.compiled.as_ref().unwrap_err();
     assert!(
         problems

@@ -20,7 +20,7 @@ use crate::{
     intake::{AsWritten, watched::Watched},
     marks::{AUTHOR, AUTHOR_GROUPS},
     model::World,
-    names::NamespacedName,
+    names::Declarer,
     plan::{Key, copy::template_report},
     reconcile::{
         Again, Lane, NEW_NAMESPACE_LANE,
@@ -32,12 +32,7 @@ use crate::{
 const LOUD: usize = 100;
 
 /// Takes in a template of a namespace, whose author may do what it declares.
-fn template_for(
-    world: &mut World,
-    (home, name): (&str, &str),
-    for_each: Value,
-    text: &str,
-) -> NamespacedName {
+fn template_for(world: &mut World, (home, name): (&str, &str), for_each: Value, text: &str) -> Declarer {
     let object =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"x": text}});
     let object = json!({
@@ -47,17 +42,17 @@ fn template_for(
         "spec": {"forEach": for_each, "objects": [{"id": "a", "template": object}]},
     });
     serde_json::from_value::<AsWritten<CopyratorTemplate>>(object).unwrap().put(world, at(0));
-    let name = NamespacedName::of_template(home, name);
+    let name = Declarer::template(home, name);
     answer(world, &name, true);
     name
 }
 
 /// Takes in a template for namespace shop.
-fn template(world: &mut World, home: &str, name: &str, text: &str) -> NamespacedName {
+fn template(world: &mut World, home: &str, name: &str, text: &str) -> Declarer {
     template_for(world, (home, name), json!({"namespaces": [{"names": ["shop"]}]}), text)
 }
 
-fn rendering(template: &NamespacedName) -> Key {
+fn rendering(template: &Declarer) -> Key {
     Key::Rendering(template.clone(), "shop".into())
 }
 
@@ -74,8 +69,7 @@ async fn expressions_of_one_tenant_delay_no_other_tenant() {
     let reconciler =
         Arc::new(reconciler(&Server::default(), &Arc::new(Oracle(Mutex::new(Some(true)))), world));
     let (context, stop) = (reconciler.context.clone(), CancellationToken::new());
-    let is_rendered =
-        |template: &NamespacedName| context.world().rendered(template, &"shop".into()).is_some();
+    let is_rendered = |template: &Declarer| context.world().rendered(template, &"shop".into()).is_some();
     let rendered = || loud.iter().filter(|template| is_rendered(template)).count();
     let until = async |is_so: &dyn Fn() -> bool| {
         while !is_so() {

@@ -28,7 +28,7 @@ use crate::{
     explain::carry_out,
     intake::{object::Slim, watched::Watched},
     model::{InstancesRead, ObjectFacts, RenderedObject, RightAnswer, SpecVersion, World},
-    names::{GrantedKinds, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
+    names::{Declarer, GrantedKinds, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
     plan::{
         Need,
         copy::{CopyAction, SlotPlan, claims::claims_on, inert::inert_template, templates::selects},
@@ -128,8 +128,8 @@ struct Story {
     instances: BTreeMap<(usize, usize), Value>,
 }
 
-fn template_name(template: usize) -> NamespacedName {
-    NamespacedName::of_template("platform", TEMPLATES[template])
+fn template_name(template: usize) -> Declarer {
+    Declarer::template("platform", TEMPLATES[template])
 }
 
 impl Story {

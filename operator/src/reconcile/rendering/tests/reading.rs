@@ -13,7 +13,7 @@ use crate::{
     explain::carry_out,
     intake::{object::Slim, watched::Watched},
     model::World,
-    names::{GrantedKinds, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
+    names::{Declarer, GrantedKinds, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
     plan::{
         Changed, Key, affected,
         copy::{CopyAction, SlotState, template_report},
@@ -40,7 +40,7 @@ fn settle(world: &mut World, given: &BTreeMap<ObjectKey, Value>) -> Vec<String> 
     world.objects().map(|(key, _)| key.to_string()).collect()
 }
 
-fn condition(world: &World, template: &NamespacedName, kind: &str) -> (String, String) {
+fn condition(world: &World, template: &Declarer, kind: &str) -> (String, String) {
     let report = template_report(world, template, at(100)).unwrap();
     let found = report.status.conditions.into_iter().find(|one| one.type_ == kind);
     found.map(|one| (one.reason, one.message)).unwrap_or_default()

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     model::{Authority, SpecVersion, World, WriteFault},
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Declarer, Kind, ObjectKey},
     plan::copy::{
         Acted, plan_slot, settle_slot,
         trial::{Trial, trial},
@@ -27,7 +27,7 @@ fn slot(name: &str, instance: &str) -> ObjectKey {
 }
 
 /// A template of two ConfigMaps, `one` and `two`, with two instances, `a` and `b`.
-fn kit(generation: i64) -> (World, NamespacedName) {
+fn kit(generation: i64) -> (World, Declarer) {
     let mut world = world_with_kind();
     let object = |name: &str| {
         json!({"id": name, "template": {"apiVersion": "v1", "kind": "ConfigMap",

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     marks::status_manager,
     model::World,
-    names::{GrantedKinds, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
+    names::{Declarer, GrantedKinds, InstanceName, Kind, ObjectKey, TemplateKind},
     plan::copy::{template_report, unstable::StatusTurn},
     render::{all::render_with, inputs::Inputs},
 };
@@ -24,7 +24,7 @@ fn of_a() -> InstanceName {
 /// An object, and the templates that write its status.
 struct Story {
     world: World,
-    templates: Vec<NamespacedName>,
+    templates: Vec<Declarer>,
     version: i64,
     spec: Value,
     status: Value,
@@ -59,7 +59,7 @@ impl Story {
         story
     }
 
-    fn template(&mut self, index: usize, generation: i64, status: &Value) -> NamespacedName {
+    fn template(&mut self, index: usize, generation: i64, status: &Value) -> Declarer {
         let (name, made) = (["first", "second", "third"][index], ["one", "two", "three"][index]);
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": made}});
         let more = json!({"objects": [{"id": "made", "template": object}], "writeStatus": status});

@@ -38,7 +38,7 @@ impl IsLeader for Always {
 /// A template that writes a status, and the API server.
 struct Story {
     handler: RenderingHandler,
-    template: NamespacedName,
+    template: Declarer,
     patches: Arc<Mutex<Vec<(String, Value)>>>,
     version: i64,
 }

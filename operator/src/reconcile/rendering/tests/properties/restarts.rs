@@ -6,7 +6,7 @@ use crate::model::{Authority, Memory};
 impl Story {
     /// Drops what a process has found out, and did not read from the cluster.
     pub(super) fn forget(&mut self) {
-        let of = |it: &NamespacedName| self.world.rendered_of(it).map(|(instance, _)| instance.clone());
+        let of = |it: &Declarer| self.world.rendered_of(it).map(|(instance, _)| instance.clone());
         let sets = self.world.templates().keys().map(|it| (it.clone(), of(it).collect::<Vec<_>>()));
         for (template, instances) in sets.collect::<Vec<_>>() {
             instances.iter().for_each(|instance| self.world.set_rendered(&template, instance, None));
@@ -23,7 +23,7 @@ impl Story {
             let name = template_name(*at);
             self.world.rule_authority(&name).cloned().map(|known| (name, known))
         });
-        let authorities: Vec<(NamespacedName, Authority)> = authorities.collect();
+        let authorities: Vec<(Declarer, Authority)> = authorities.collect();
         authorities.iter().for_each(|(name, _)| self.world.forget_rule_authority(name, |_| true));
         self.is_silent("nobody was asked")?;
         for (name, known) in authorities {
