@@ -7,7 +7,7 @@ use copyrator::{
     names::ObjectKey,
     plan::{
         Key,
-        copy::{CopyAction, SlotState, forget_attempt, plan_slot},
+        copy::{ACTION_GATES, Check, CopyAction, DueAction, SlotState, forget_attempt, plan_slot},
         slots_to_check,
     },
     testing::Outcome,
@@ -24,6 +24,8 @@ use super::{
     policies::refusal,
 };
 
+/// Who writes.
+const ACCOUNT: &str = "system:serviceaccount:copyrator:copyrator";
 /// Whatever has happened, more rounds over all slots than this are not needed.
 const ROUNDS: usize = 10;
 
@@ -83,29 +85,34 @@ impl Operator {
             }
             plan = plan_slot(&self.world, slot, at(now));
         }
-        let Some(action) = plan.action else {
+        let Some(action) = &plan.action else {
             if plan.recheck.is_none() {
                 forget_attempt(&mut self.world, slot);
             }
             return Looked::Rest(plan.recheck);
         };
-        if action.removes() && !self.intact {
-            return Looked::NotIntact;
+        let mut refused = None;
+        for gate in &ACTION_GATES {
+            let world = &self.world;
+            match (gate.ask)(&DueAction { world, slot, plan: &plan, account: ACCOUNT, now: at(now) }) {
+                Some(Check::Definitions { .. }) if !self.intact => return Looked::NotIntact,
+                Some(Check::Policies(write, guards)) => {
+                    refused = refusal(server, world, slot, (write, &guards), now);
+                }
+                // Rights are asked about before each round.
+                _ => {}
+            }
         }
-        let refused = match &action {
-            CopyAction::Write(write) => refusal(server, &self.world, slot, write, now),
-            _ => None,
-        };
         let outcome = match refused {
             Some(message) => Outcome::Refused { reason: WriteFault::RefusedByPolicy, message },
-            None => act(server, slot, &action, leads),
+            None => act(server, slot, action, leads),
         };
         let is_shown = |facts: &ObjectFacts| !facts.seen.is_only_asked();
         if outcome == Outcome::Stale && !self.world.object(slot).is_some_and(is_shown) {
             ask(server, &mut self.world, slot);
         }
-        remember((server, &mut self.world), slot, &action, &outcome, now);
-        Looked::Acted(action, outcome)
+        remember((server, &mut self.world), slot, action, &outcome, now);
+        Looked::Acted(action.clone(), outcome)
     }
 
     /// Looks at every slot until none is written any more, while the process lives.

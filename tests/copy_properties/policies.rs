@@ -84,15 +84,14 @@ impl Cluster {
     }
 }
 
-/// What the policies present say of a write, as `reconcile/guard.rs` asks them.
+/// What these policies say of a write, as `reconcile/guard.rs` asks them.
 pub fn refusal(
     server: &Server,
     world: &World,
     slot: &ObjectKey,
-    write: &CopyWrite,
+    (write, guards): (&CopyWrite, &Guards),
     now: i64,
 ) -> Option<String> {
-    let guards = Guards::of(world, slot, write, "system:serviceaccount:copyrator:copyrator")?;
     let source = server.objects.get(&write.source).filter(|it| it.version() == write.source_version)?;
     let old = write.replaces.as_ref().and_then(|_| server.objects.get(slot));
     let mut new = manifest(slot, write, &source.values);

@@ -30,21 +30,20 @@ use crate::{
         Identity, Question, Subject, TrustedWriters, author, impersonation, monitor_questions,
         rule_questions_within, template_questions,
     },
-    model::{Authority, Declaration, Declared, Refusal, RefusalReason, TemplateFacts, World},
+    model::{Authority, Declaration, Declared, Refusal, RefusalReason, World},
     names::Declarer,
     plan::{
         copy::{
+            can_be_withdrawn,
             inert::unseen_source,
             targets::{bounds, within},
             templates::{not_read_kind, template_bounds},
         },
         is_younger,
     },
-    validate::{CompiledObject, CompiledTemplate, declared_kind},
+    validate::{CompiledObject, declared_kind},
 };
 
-/// Maximum age that an answer about rights that can be withdrawn may have at a write.
-const STANDING_ANSWER: Duration = Duration::from_secs(30);
 /// Age at which an answer about rights that can be withdrawn is renewed, in good time for the next write;
 /// also the first wait after a refusal.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(20);
@@ -259,33 +258,6 @@ pub fn about_rule(
     })
 }
 
-/// Whether rights of a rule or template can be withdrawn: all rights of a ServiceAccount, and an author's
-/// rights to read in namespaces other than the rule's or template's own.
-pub fn can_be_withdrawn(world: &World, of: &Declarer, declared: Declaration<'_>) -> bool {
-    declared.account().is_some()
-        || match declared {
-            Declaration::Rule(facts) => {
-                facts.spec.source.namespaces.iter().any(|name| **name != **of.namespace())
-            }
-            Declaration::Template(facts) => {
-                let compiled = facts.compiled.as_deref().ok();
-                let questions = questions_of(world, of, facts, compiled, &Subject::default());
-                questions.iter().any(|question| question.reads_elsewhere(of.namespace()))
-            }
-        }
-}
-
-fn questions_of(
-    world: &World,
-    template: &Declarer,
-    facts: &TemplateFacts,
-    compiled: Option<&CompiledTemplate>,
-    subject: &Subject,
-) -> Vec<Question> {
-    let granted = &world.settings().template_kinds;
-    template_questions(template.namespace(), &facts.spec, compiled, subject, granted)
-}
-
 /// Like [`about_rule`], for a template.
 pub fn about_template(
     world: &World,
@@ -313,7 +285,10 @@ pub fn about_template(
     let standing = can_be_withdrawn(world, template, Declaration::Template(facts))
         .then_some(&is_standing as &dyn Fn(&Question) -> bool);
     let asking = Asking::of(template, facts, account, granted, world.rule_authority(template), standing);
-    let declared = |subject: &_| questions_of(world, template, facts, Some(compiled), subject);
+    let declared = |subject: &_| {
+        let kinds = &world.settings().template_kinds;
+        template_questions(&template.namespace, &facts.spec, Some(compiled), subject, kinds)
+    };
     Some(asking.decide(trusted, declared, now))
 }
 
@@ -342,11 +317,6 @@ pub fn about_monitor(
     }
     let declared = |subject: &_| monitor_questions(monitor.namespace(), &facts.spec, subject);
     Some(asking.decide(trusted, declared, now))
-}
-
-/// Whether an answer that can be withdrawn is too old to act by.
-pub fn is_too_old(known: &Authority, now: Timestamp) -> bool {
-    !is_younger(known.asked, STANDING_ANSWER, now)
 }
 
 /// Whether the new answer differs from the old one: only a different answer queues dependent keys.
@@ -379,7 +349,10 @@ mod tests {
     mod standing;
 
     use super::*;
-    use crate::marks::{AUTHOR, AUTHOR_GROUPS};
+    use crate::{
+        marks::{AUTHOR, AUTHOR_GROUPS},
+        plan::copy::is_too_old,
+    };
 
     fn decide(account: Option<&str>, granted: bool, known: Option<&Authority>, stamp: bool) -> Decided {
         let always = |_: &Question| true;

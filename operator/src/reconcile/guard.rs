@@ -19,18 +19,18 @@ use crate::{
 pub(super) struct CopyGuard {
     pub(super) context: Context,
     pub(super) contents: Arc<Contents>,
-    /// The user name that writes copies.
-    pub(super) account: String,
 }
 
 impl CopyGuard {
     /// Returns the outcome of a write that must not be made: a policy refuses the object, or judging it
     /// fails.
-    pub(super) async fn refusal(&self, slot: &ObjectKey, write: &CopyWrite) -> Option<Outcome> {
-        let (guards, by) = {
-            let world = self.context.world();
-            (Guards::of(&world, slot, write, &self.account)?, judged_by(&world, slot))
-        };
+    pub(super) async fn refusal(
+        &self,
+        slot: &ObjectKey,
+        write: &CopyWrite,
+        guards: Guards,
+    ) -> Option<Outcome> {
+        let by = guards.judged_by;
         let refused = self.judged(slot, write, guards).await.err();
         // If a policy has changed meanwhile, the policy may not refuse the object any more.
         if refused.is_some() && judged_by(&self.context.world(), slot) != by {

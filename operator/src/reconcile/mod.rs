@@ -16,7 +16,6 @@ mod lag;
 mod large_spreads;
 mod metrics;
 mod monitor;
-mod owner;
 mod pace;
 mod planner;
 mod queue;
@@ -60,7 +59,6 @@ use self::{
     large_spreads::LargeSpreads,
     metrics::{Snapshot, Tallies},
     monitor::MonitorHandler,
-    owner::OwnerCheck,
     pace::{STATUS_AFTER, StatusPace},
     planner::Planner,
     rendering::RenderingHandler,
@@ -173,7 +171,7 @@ impl Reconciler {
         let announcer = Announcer { context: shared(), reporter: reporter.clone() };
         let copies = CopyWriter::new(writer.clone(), contents.clone());
         let restarter = Restarter::new(writer.clone());
-        let guard = CopyGuard { context: shared(), contents: contents.clone(), account };
+        let guard = CopyGuard { context: shared(), contents: contents.clone() };
         let trial = TemplateTrial { context: shared(), client: client.clone(), contents: contents.clone() };
         let pods = SelectedPods {
             context: shared(),
@@ -188,8 +186,8 @@ impl Reconciler {
             slots: SlotHandler {
                 context: shared(),
                 planner: planner.clone(),
+                account,
                 guard,
-                owners: OwnerCheck { context: shared(), client: client.clone() },
                 trial,
                 copies: copies.clone(),
                 definitions,

@@ -11,9 +11,9 @@ use super::{
     selected_pods::SelectedPods,
 };
 use crate::{
-    access::authority::{ask_again, is_too_old, says_otherwise},
+    access::authority::{ask_again, says_otherwise},
     names::Declarer,
-    plan::{Key, restart::workloads_of},
+    plan::{Key, copy::is_too_old, restart::workloads_of},
 };
 
 /// Reconciles the authority of monitors, and the pods without a workload that they select.

@@ -9,9 +9,13 @@ use super::{
     context::{Context, now},
 };
 use crate::{
-    access::authority::{ask_again, can_be_withdrawn, is_too_old, says_otherwise},
+    access::authority::{ask_again, says_otherwise},
     names::Declarer,
-    plan::{Key, slots_to_check},
+    plan::{
+        Key,
+        copy::{can_be_withdrawn, is_too_old},
+        slots_to_check,
+    },
 };
 
 /// Reconciles the authority of rules.

@@ -7,64 +7,33 @@ use super::{
     context::{Context, now},
     guard::CopyGuard,
     lag::Lag,
-    owner::OwnerCheck,
     pace::STATUS_AFTER,
     planner::{Planned, Planner, SOON, Unplanned},
     trial::TemplateTrial,
 };
 use crate::{
-    access::authority::{can_be_withdrawn, is_too_old},
     act::{
         copies::{CopyOutcome, CopyWriter},
         report::{Reporter, Told},
     },
     dry_run::outcome::Outcome,
     model::World,
-    names::{Declarer, ObjectKey},
+    names::ObjectKey,
     plan::{
         Key,
         copy::{
-            AGAIN, CopyAction, Made, SlotPlan, SlotState, claims::claims_on, forget_attempt, plan_slot,
-            settle_slot,
+            ACTION_GATES, AGAIN, Check, CopyAction, DueAction, Made, SlotPlan, SlotState, claims::claims_on,
+            forget_attempt, plan_slot, settle_slot,
         },
     },
-    read::crds::{Definitions, RULES, TEMPLATES},
+    read::{
+        crds::{Definitions, RULES, TEMPLATES},
+        listing::is_instance_live,
+    },
 };
 
 /// Wait before the next attempt to remove a copy while one of our CustomResourceDefinitions is missing.
 const WHEN_INTACT: Duration = Duration::from_secs(30);
-
-/// A gate of the reconciler before an action, after the gates of the planner (`plan/copy/write_gates.rs`).
-#[derive(Clone, Copy)]
-enum Gate {
-    /// The API server has answered recently what the identity of the rule may do.
-    FreshRights,
-    /// The CustomResourceDefinitions of Copyrator exist. Only removals are checked by this gate.
-    DefinitionsThere,
-    /// The instance exists and is not being deleted. Only writes that give an object its owner back ask.
-    InstanceThere,
-    /// No ConfigPolicy refuses the object.
-    Policies,
-    /// The API server finds no type error in the first instance of a template.
-    Types,
-}
-
-impl Gate {
-    /// All gates, in the order in which the handler asks them.
-    const ALL: [Self; 5] =
-        [Self::FreshRights, Self::DefinitionsThere, Self::InstanceThere, Self::Policies, Self::Types];
-
-    /// The gate's name in docs/copy-model.md.
-    fn name(self) -> &'static str {
-        match self {
-            Self::FreshRights => "fresh_rights",
-            Self::DefinitionsThere => "definitions_there",
-            Self::InstanceThere => "instance_there",
-            Self::Policies => "policies",
-            Self::Types => "types",
-        }
-    }
-}
 
 /// The result of an action whose gate is shut.
 enum Shut {
@@ -78,8 +47,9 @@ enum Shut {
 pub(super) struct SlotHandler {
     pub(super) context: Context,
     pub(super) planner: Arc<Planner>,
+    /// The user name that writes copies.
+    pub(super) account: String,
     pub(super) guard: CopyGuard,
-    pub(super) owners: OwnerCheck,
     pub(super) trial: TemplateTrial,
     pub(super) copies: CopyWriter,
     /// Checks that our CustomResourceDefinitions exist and are not being deleted.
@@ -124,35 +94,22 @@ impl SlotHandler {
             || self.context.queue().lane_of(&Key::Slot(slot.clone())) != Some(Lane::Sweep)
     }
 
-    /// Returns the rule behind a write, if its rights can be withdrawn and the last answer about them is too
-    /// old. Asking again stops the write at once if a right was withdrawn.
-    fn rule_to_ask_again(&self, plan: &SlotPlan) -> Option<Declarer> {
-        let Some(CopyAction::Write(_)) = plan.action else { return None };
-        let rule = plan.rule.clone()?;
-        let world = self.context.world();
-        // The cheap condition comes first: a template with many objects has many rights.
-        let is_due = is_too_old(world.rule_authority(&rule)?, now())
-            && can_be_withdrawn(&world, &rule, world.declaration(&rule)?);
-        is_due.then_some(rule)
-    }
-
-    /// Checks a gate; returns the result for the action if the gate is shut.
-    async fn shut(&self, gate: Gate, slot: &ObjectKey, plan: &SlotPlan, action: &CopyAction) -> Option<Shut> {
-        let shut = match gate {
-            Gate::FreshRights => {
-                let rule = self.rule_to_ask_again(plan)?;
+    /// Answers the question of a gate; returns the result for the action if the gate is shut.
+    async fn shut(&self, slot: &ObjectKey, check: Check<'_>) -> Option<Shut> {
+        Some(match check {
+            Check::Rights(rule) => {
                 // The rule gets the most urgent lane, because all of the rule's slots wait for the answer.
-                self.context.queue().add(Key::Rule(rule), Lane::NewNamespace);
+                self.context.queue().add(Key::Rule(rule.clone()), Lane::NewNamespace);
                 Shut::Wait(Again::After(SOON))
             }
-            Gate::DefinitionsThere => {
-                let missing = if action.removes() { self.missing_definition(slot).await } else { None }?;
+            Check::Definitions { of_template, listed_under, rules_gone } => {
+                let name = if of_template { TEMPLATES } else { RULES };
+                let missing = self.definitions.missing(rules_gone, name, listed_under.as_ref()).await?;
                 tracing::warn!(%slot, %missing, "nothing is removed while our own kinds are not all there");
                 Shut::Wait(Again::After(WHEN_INTACT))
             }
-            Gate::InstanceThere => {
-                let CopyAction::Write(write) = action else { return None };
-                match self.owners.may_set(slot, write).await {
+            Check::Instance(kind, name, uid) => {
+                match is_instance_live(&self.planner.fetcher.client, &kind, &name, &uid).await {
                     Ok(true) => return None,
                     // The watch of the instances shows the deletion soon.
                     Ok(false) => Shut::Wait(Again::After(SOON)),
@@ -163,14 +120,25 @@ impl SlotHandler {
                     }
                 }
             }
-            Gate::Policies => {
-                let CopyAction::Write(write) = action else { return None };
-                Shut::Refused(self.guard.refusal(slot, write).await?)
+            Check::Policies(write, guards) => Shut::Refused(self.guard.refusal(slot, write, *guards).await?),
+            Check::Types(trial) => Shut::Refused(self.trial.refusal(slot, &trial).await?),
+        })
+    }
+
+    /// Returns the result for the action of the first gate that is shut.
+    async fn first_shut(&self, slot: &ObjectKey, plan: &SlotPlan) -> Option<Shut> {
+        for gate in &ACTION_GATES {
+            let check = {
+                let world = &self.context.world();
+                (gate.ask)(&DueAction { world, slot, plan, account: &self.account, now: now() })
+            };
+            let Some(check) = check else { continue };
+            if let Some(shut) = self.shut(slot, check).await {
+                tracing::debug!(%slot, gate = gate.name, "the action waits");
+                return Some(shut);
             }
-            Gate::Types => Shut::Refused(self.trial.refusal(slot, plan).await?),
-        };
-        tracing::debug!(%slot, gate = gate.name(), "the action waits");
-        Some(shut)
+        }
+        None
     }
 
     async fn carry_out(&self, slot: &ObjectKey, plan: &SlotPlan) -> Again {
@@ -183,20 +151,10 @@ impl SlotHandler {
             }
             return in_time.map_or(Again::OnChange, |wait| Again::After(wait.try_into().unwrap_or_default()));
         };
-        let mut refused = None;
-        for gate in Gate::ALL {
-            match self.shut(gate, slot, plan, action).await {
-                None => {}
-                Some(Shut::Wait(again)) => return again,
-                Some(Shut::Refused(outcome)) => {
-                    refused = Some(outcome);
-                    break;
-                }
-            }
-        }
-        let CopyOutcome { outcome, made, deleted } = match refused {
-            Some(outcome) => outcome.into(),
+        let CopyOutcome { outcome, made, deleted } = match self.first_shut(slot, plan).await {
             None => self.copies.act(slot, action).await,
+            Some(Shut::Wait(again)) => return again,
+            Some(Shut::Refused(outcome)) => outcome.into(),
         };
         self.lag.acted(slot, action, &outcome);
         if let Some(Made { not_kept, .. }) = made.as_ref().filter(|made| !made.not_kept.is_empty()) {
@@ -245,18 +203,6 @@ impl SlotHandler {
         next.map_or(AGAIN, |next| next.duration_since(now()).try_into().unwrap_or_default())
     }
 
-    async fn missing_definition(&self, slot: &ObjectKey) -> Option<String> {
-        let (rules_gone, name, listed_under) = {
-            let world = self.context.world();
-            let marks = world.object(slot).and_then(|facts| facts.marks.as_deref());
-            let of_template = marks.filter(|marks| marks.rule.as_template().is_some());
-            let definition =
-                marks.map_or_else(|| world.definition(), |marks| world.definition_of(&marks.rule));
-            (world.rules_gone(), of_template.map_or(RULES, |_| TEMPLATES), definition.cloned())
-        };
-        self.definitions.missing(rules_gone, name, listed_under.as_ref()).await
-    }
-
     /// Queues the statuses of the rules that this slot concerns.
     fn tell_rules(&self, slot: &ObjectKey, plan: &SlotPlan) {
         let rules: Vec<_> = {
@@ -267,32 +213,5 @@ impl SlotHandler {
         for rule in rules {
             self.context.queue().add_by(Key::RuleStatus(rule), STATUS_AFTER);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{collections::BTreeSet, fs, path::Path};
-
-    use super::*;
-    use crate::plan::copy::write_gates;
-
-    /// The page lists every gate with every reason, in the order in which the planner and this handler ask.
-    #[test]
-    fn the_page_about_what_holds_back_a_copy_has_every_gate_in_its_order() {
-        let page =
-            fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/copy-model.md")).unwrap();
-        let cell = |text: &str| text.trim().trim_matches('`').to_owned();
-        let rows = page.lines().filter(|line| line.starts_with('|')).skip(2);
-        let rows: Vec<Vec<String>> =
-            rows.map(|row| row.trim_matches('|').split('|').map(cell).collect()).collect();
-        let of = |asked: &'static str| rows.iter().filter(move |row| row[0] == asked);
-        let told: Vec<(&str, &str)> = of("planner").map(|row| (&*row[1], &*row[2])).collect();
-        let gates: Vec<(&str, &str)> =
-            write_gates().flat_map(|(gate, says)| says.iter().map(move |reason| (gate, *reason))).collect();
-        assert_eq!(told, gates);
-        let told: Vec<&str> = of("reconciler").map(|row| &*row[1]).collect();
-        assert_eq!(told, Gate::ALL.map(Gate::name));
-        assert_eq!(rows.len(), rows.iter().map(|row| (&row[1], &row[2])).collect::<BTreeSet<_>>().len());
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     names::ObjectKey,
     plan::{
         Key,
-        copy::{Acted, CopyAction, SlotPlan, forget_attempt, settle_slot, trial, trial::Trial},
+        copy::{Acted, CopyAction, forget_attempt, settle_slot, trial::Trial},
     },
     read::content::Contents,
 };
@@ -30,8 +30,7 @@ pub(super) struct TemplateTrial {
 impl TemplateTrial {
     /// Returns the outcome of a write that must not be made. Until an instance has passed, every instance has
     /// a separate trial: an instance with a value of the wrong type delays no other instance.
-    pub(super) async fn refusal(&self, slot: &ObjectKey, plan: &SlotPlan) -> Option<Outcome> {
-        let trial = trial::trial(&self.context.world(), slot, plan, now())?;
+    pub(super) async fn refusal(&self, slot: &ObjectKey, trial: &Trial) -> Option<Outcome> {
         if let Some((faulty, message)) = &trial.known {
             let message = not_written(faulty, message);
             return Some(Outcome::Refused { reason: WriteFault::HeldBack, message });
@@ -39,7 +38,7 @@ impl TemplateTrial {
         for (tried_slot, write) in &trial.writes {
             match tried(&self.client, &self.contents, tried_slot, write).await {
                 Outcome::Refused { reason: WriteFault::Mistyped, message } => {
-                    return Some(self.refused(slot, &trial, tried_slot, &message));
+                    return Some(self.refused(slot, trial, tried_slot, &message));
                 }
                 // The API server checks types before it gives one of these answers.
                 Outcome::Done | Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => {}
@@ -54,7 +53,7 @@ impl TemplateTrial {
             let version = SpecVersion { uid, generation: *generation };
             self.context.world_mut().memory_mut().passed(&trial.template, version);
         }
-        self.release(&trial);
+        self.release(trial);
         None
     }
 

@@ -13,12 +13,12 @@ use super::{
     restart_attempt::became,
 };
 use crate::{
-    access::authority::is_too_old,
     act::{report::Reporter, restart::Restarter},
     model::{RestartAttempt, WorkloadFacts, World},
     names::{Declarer, WorkloadKey},
     plan::{
         Key,
+        copy::is_too_old,
         restart::{
             Acted, Inputs, RestartAction, Turn, WorkloadPlan, monitors_reaching, next_in_line, plan_workload,
             reserve, settle_unplanned, settle_workload, whose_turn,

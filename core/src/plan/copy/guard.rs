@@ -33,6 +33,8 @@ pub struct Guards {
     request: RequestFacts,
     /// Whether a template declares the object, which is therefore no copy.
     is_declared: bool,
+    /// The hash of the facts that the judgement depends on ([`judged_by`]).
+    pub judged_by: u64,
 }
 
 struct Guard {
@@ -86,6 +88,7 @@ impl Guards {
             guards,
             request: request(world, slot, old.is_some(), account),
             is_declared: write.rendered.is_some(),
+            judged_by: judged_by(world, slot),
         })
     }
 

@@ -1,6 +1,7 @@
 //! Plans one slot (the place of one possible copy), and computes a rule's status from its slots.
 
 pub mod absent;
+mod action_gates;
 mod bound_role;
 pub mod claims;
 mod conditions;
@@ -40,6 +41,7 @@ pub mod why_inert;
 mod winner;
 mod write_gates;
 
+pub use action_gates::{ACTION_GATES, Check, DueAction};
 pub use copies::{as_declared, plan_slot, plan_slots};
 pub use count::Tally;
 pub use demand::too_many;
@@ -50,6 +52,7 @@ pub use not_kept::not_kept;
 pub use problem::{CopyProblem, ProblemReason};
 pub use remember::{Acted, Made, forget_attempt, settle_compared, settle_examined, settle_slot};
 pub use removal::{is_unseen_under, let_go, places, served, stays};
+pub use rights::{can_be_withdrawn, is_too_old};
 pub use rule_status::{RuleReport, rule_report, rule_status, says_too_many};
 pub use slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version};
 pub use source_index::{IndexedSource, IndexedTemplate, SourceIndex, source_index_key};
@@ -57,4 +60,4 @@ pub use spread::{LargeSpread, is_calm};
 pub use template_status::{hindrances, status_of, template_report};
 pub(crate) use unreadable::lists_said;
 pub use unreadable::unreadable_said;
-pub use write_gates::write_gates;
+pub use write_gates::Gate;

@@ -6,12 +6,13 @@ use jiff::Timestamp;
 
 use super::{hold::AGAIN, inert::authority};
 use crate::{
-    model::{Declaration, RefusalReason, Right, World},
+    authority::{Subject, template_questions},
+    model::{Authority, Declaration, RefusalReason, Right, World},
     names::Declarer,
     plan::is_younger,
 };
 
-/// How old the API server's yes may be.
+/// Maximum age that the API server's yes may have at a write.
 const YES_FOR: Duration = Duration::from_secs(30);
 
 /// The API server's answer about a right, while the answer is valid.
@@ -51,4 +52,26 @@ pub(super) fn is_refused(world: &World, rule: &Declarer) -> bool {
     };
     let refusal = authority.and_then(|authority| authority.answer.as_ref().err());
     refusal.is_some_and(|refusal| refusal.reason != RefusalReason::TooManyQuestions)
+}
+
+/// Whether rights of a rule or template can be withdrawn: all rights of a ServiceAccount, and an author's
+/// rights to read in namespaces other than the rule's or template's own.
+pub fn can_be_withdrawn(world: &World, of: &Declarer, declared: Declaration<'_>) -> bool {
+    declared.account().is_some()
+        || match declared {
+            Declaration::Rule(facts) => {
+                facts.spec.source.namespaces.iter().any(|name| **name != **of.namespace())
+            }
+            Declaration::Template(facts) => {
+                let (compiled, kinds) = (facts.compiled.as_deref().ok(), &world.settings().template_kinds);
+                template_questions(of.namespace(), &facts.spec, compiled, &Subject::default(), kinds)
+                    .iter()
+                    .any(|question| question.reads_elsewhere(of.namespace()))
+            }
+        }
+}
+
+/// Whether an answer about rights that can be withdrawn is too old to act by.
+pub fn is_too_old(known: &Authority, now: Timestamp) -> bool {
+    !is_younger(known.asked, YES_FOR, now)
 }

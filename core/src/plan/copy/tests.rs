@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
 mod demand;
+mod gates;
 mod guard;
 mod labels;
 mod leaving;

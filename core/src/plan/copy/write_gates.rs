@@ -1,5 +1,6 @@
 //! The gates before a write, in their order: the first gate that is shut decides the plan of the slot.
-//! docs/copy-model.md has all gates as one table, and a test compares it with [`write_gates`].
+//! The gates of `action_gates.rs` follow. docs/copy-model.md has all gates as one table, and a test compares the table
+//! with the code.
 
 use jiff::Timestamp;
 
@@ -80,22 +81,28 @@ pub(super) fn unmark(existing: Option<&ObjectFacts>) -> Option<CopyAction> {
     Some(CopyAction::Unmark(Version::of(facts)))
 }
 
-/// A condition that may delay a write.
-struct Gate {
-    name: &'static str,
+/// A condition that may delay a write or another action.
+pub struct Gate<F> {
+    /// The gate's name in docs/copy-model.md.
+    pub name: &'static str,
     /// The reasons that the gate may report while the gate is shut.
-    says: &'static [&'static str],
-    /// Returns the plan of the slot while the gate is shut.
-    shut: fn(&DueWrite<'_>) -> Option<SlotPlan>,
+    pub says: &'static [&'static str],
+    /// Asks the gate.
+    pub ask: F,
 }
 
 macro_rules! gate {
-    ($name:ident: $($reason:ident),+) => {
-        Gate { name: stringify!($name), says: &[$(stringify!($reason)),+], shut: $name }
+    ($name:ident$(: $($reason:ident),+)?) => {
+        Gate { name: stringify!($name), says: &[$($(stringify!($reason)),+)?], ask: $name }
     };
 }
+pub(super) use gate;
 
-const GATES: [Gate; 7] = [
+/// Returns the plan of the slot while the gate is shut.
+type Shut = fn(&DueWrite<'_>) -> Option<SlotPlan>;
+
+/// The gates before a write, in their order.
+pub(super) const WRITE_GATES: [Gate<Shut>; 7] = [
     gate!(room_for_copies: TooMany),
     gate!(replaceable: Refused),
     gate!(bindable: Refused, Forbidden),
@@ -107,8 +114,8 @@ const GATES: [Gate; 7] = [
 
 /// Returns the plan of the first gate that is shut; `None` if the write may be made.
 pub(super) fn first_shut(write: &DueWrite<'_>) -> Option<SlotPlan> {
-    GATES.iter().find_map(|gate| {
-        let plan = (gate.shut)(write)?;
+    WRITE_GATES.iter().find_map(|gate| {
+        let plan = (gate.ask)(write)?;
         let is_named = match &plan.state {
             SlotState::Blocked(problem) => gate.says.contains(&problem.reason.as_str()),
             _ => true,
@@ -116,11 +123,6 @@ pub(super) fn first_shut(write: &DueWrite<'_>) -> Option<SlotPlan> {
         debug_assert!(is_named, "{} says {:?}", gate.name, plan.state);
         Some(plan)
     })
-}
-
-/// The name of each gate before a write, with the gate's possible reasons, in the order of the gates.
-pub fn write_gates() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
-    GATES.iter().map(|gate| (gate.name, gate.says))
 }
 
 /// Shut if the rule would have more copies than one rule may have. Existing copies are still written.

@@ -13,8 +13,12 @@ use kube::client::Body;
 
 use super::{super::super::guard::CopyGuard, *};
 use crate::{
-    api::ConfigPolicySpec, dry_run::outcome::Outcome, model::Declared, plan::copy::CopyWrite,
-    read::content::Contents, validate::CompiledPolicy,
+    api::ConfigPolicySpec,
+    dry_run::outcome::Outcome,
+    model::Declared,
+    plan::copy::{CopyWrite, Guards},
+    read::content::Contents,
+    validate::CompiledPolicy,
 };
 
 fn policy(world: &mut World, copies: &str) {
@@ -48,7 +52,7 @@ fn guard(world: World) -> CopyGuard {
     });
     let contents = Arc::new(Contents::new(Client::new(service, "default")));
     let context = Context::new(Arc::new(RwLock::new(world)), Arc::default());
-    CopyGuard { context, contents, account: "us".into() }
+    CopyGuard { context, contents }
 }
 
 #[tokio::test]
@@ -66,8 +70,10 @@ async fn what_a_policy_refuses_is_rendered_nowhere() {
             other => panic!("{other:?}"),
         }
     };
+    let guards = |write: &CopyWrite| Guards::of(&guard.context.world(), &slot, write, "us");
     let write = written();
-    let Some(Outcome::Refused { reason, message }) = guard.refusal(&slot, &write).await else {
+    let known = guards(&write).unwrap();
+    let Some(Outcome::Refused { reason, message }) = guard.refusal(&slot, &write, known).await else {
         panic!("it came in");
     };
     assert_eq!(reason, WriteFault::RefusedByPolicy);
@@ -90,8 +96,10 @@ async fn what_a_policy_refuses_is_rendered_nowhere() {
         assert_eq!((status.desired, status.current), (1, 0));
         policy(world, "Exclude");
     }
-    assert!(guard.refusal(&slot, &written()).await.is_none(), "the policy leaves it out");
+    assert!(guards(&written()).is_none(), "the policy leaves it out");
     policy(&mut guard.context.world_mut(), "Include");
     shop(&mut guard.context.world_mut(), "https_example.com");
-    assert!(guard.refusal(&slot, &written()).await.is_none(), "it is right");
+    let write = written();
+    let known = guards(&write).unwrap();
+    assert!(guard.refusal(&slot, &write, known).await.is_none(), "it is right");
 }
