@@ -112,9 +112,14 @@ pub(super) fn plans(world: &World) -> BTreeMap<ObjectKey, SlotPlan> {
     every_slot(world).into_iter().map(|slot| (slot.clone(), plan_slot(world, &slot, at(100)))).collect()
 }
 
-/// Carries out every plan, and lists the objects that are there then.
+/// Renders everything, and carries out every plan.
 fn settle(world: &mut World) -> Vec<String> {
     render_all(world);
+    act(world)
+}
+
+/// Carries out every plan, and lists the objects that are there then.
+fn act(world: &mut World) -> Vec<String> {
     let plans = plans(world);
     carry_out(world, &plans, at(100));
     world.objects().map(|(key, _)| key.to_string()).collect()

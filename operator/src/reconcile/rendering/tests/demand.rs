@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{
     answer, at,
-    instances::{put, settle, template_for_each, world_with_kind},
-    namespace, template, world,
+    instances::{put, template_for_each, world_with_kind},
+    namespace, settle, template, world,
 };
 use crate::{
     model::{Store, World},

@@ -5,10 +5,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::{answer, at, namespace, plans, world};
+use super::{actions, answer, at, namespace, plans, settle, world};
 use crate::{
     api::CopyratorTemplate,
-    explain::carry_out,
     intake::{AsWritten, instance::Instance, object::Slim, watched::Watched},
     marks::{MARK, OBJECT},
     model::{InstancesRead, Owner, World},
@@ -93,17 +92,6 @@ fn literal() -> Value {
 
 fn slot(name: &str) -> ObjectKey {
     ObjectKey::new(Kind::ConfigMap, "shop", name)
-}
-
-pub(super) fn actions(world: &World) -> Vec<CopyAction> {
-    plans(world).into_values().filter_map(|plan| plan.action).collect()
-}
-
-pub(super) fn settle(world: &mut World) -> Vec<String> {
-    render_all(world);
-    let plans = plans(world);
-    carry_out(world, &plans, at(100));
-    world.objects().map(|(key, _)| key.to_string()).collect()
 }
 
 pub(super) fn ready(world: &World, template: &Declarer) -> (String, String, String) {

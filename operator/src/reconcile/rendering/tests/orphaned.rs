@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::instances::{put, settle, template_for_each, world_with_kind};
+use super::{
+    instances::{put, template_for_each, world_with_kind},
+    settle,
+};
 use crate::{
     model::{Authority, Owner},
     names::{Kind, ObjectKey},

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{
-    at,
+    act, at,
     instances::{kind, put, template_for_each, world_with_kind},
     plans,
 };
 use crate::{
-    explain::carry_out,
     intake::{object::Slim, watched::Watched},
     model::World,
     names::{Declarer, GrantedKinds, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
@@ -35,9 +34,7 @@ fn of_a() -> InstanceName {
 
 fn settle(world: &mut World, given: &BTreeMap<ObjectKey, Value>) -> Vec<String> {
     render_with(world, given);
-    let plans = plans(world);
-    carry_out(world, &plans, at(100));
-    world.objects().map(|(key, _)| key.to_string()).collect()
+    act(world)
 }
 
 fn condition(world: &World, template: &Declarer, kind: &str) -> (String, String) {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::{
     at,
-    instances::{put, settle, template_for_each, world_with_kind},
-    plans,
+    instances::{put, template_for_each, world_with_kind},
+    plans, settle,
 };
 use crate::{
     explain::carry_out,

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::{
     at,
-    instances::{put, settle, template_for_each, world_with_kind},
+    instances::{put, template_for_each, world_with_kind},
+    settle,
 };
 use crate::{
     model::{RenderedFault, World},
