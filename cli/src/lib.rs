@@ -7,6 +7,7 @@
 
 pub mod arguments;
 pub mod commands;
+pub mod files;
 pub mod installed;
 pub mod states;
 pub mod survey;

@@ -4,8 +4,9 @@
 use std::{panic::resume_unwind, time::Duration};
 
 use copyrator_cli::{
+    files::Item,
     installed::ReadScope,
-    survey::{Files, Survey, SurveyError, SurveyMode, SurveyTarget, survey},
+    survey::{Survey, SurveyError, SurveyMode, SurveyTarget, survey},
     terminal::with_distinct_causes,
 };
 use http::StatusCode;
@@ -52,7 +53,7 @@ pub(super) async fn take(
     seat: &Seat,
     turn: Turn,
     read_scope: &ReadScope,
-    files: Option<(Files, Option<String>)>,
+    files: Option<(Vec<Item>, Option<String>)>,
 ) -> Result<(Survey, Turn), Problem> {
     let (client, installed) = (seat.client.clone(), seat.installed.clone());
     let (read_scope, ended) = (read_scope.clone(), seat.ended.clone());

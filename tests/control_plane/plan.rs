@@ -351,7 +351,10 @@ fn a_mistake_in_a_rule_or_file_is_named_with_its_place() {
     let mut no_text = config_map(&story.home, "no-text", []);
     no_text["data"] = json!({ "k": 4711 });
     for (object, expected) in [
-        (no_text, "! ConfigMap mistaken-home/no-text  Invalid: it is not a valid ConfigMap; from -:1"),
+        (
+            no_text,
+            "! ConfigMap mistaken-home/no-text  Invalid: key k: data has a number there, and takes text only; put it in quotes; from -:1",
+        ),
         (
             secret(&story.home, "frozen", [("k", "hunter2")]),
             "! Secret mistaken-home/frozen  Immutable: it is immutable",

@@ -102,7 +102,7 @@ fn every_kind_of_ours_is_named_where_all_are() {
         ("cluster/src/read/crds.rs", r#""PLURAL\.copyrator\.dev""#),
         ("operator/src/webhook/judge.rs", "\"KIND\""),
         ("cli/src/arguments/output.rs", "\"KIND\""),
-        ("cli/src/commands/check/input.rs", "\"KIND\""),
+        ("cli/src/files/kind.rs", "\"KIND\""),
         ("cli/src/commands/doctor/foreign.rs", "\"PLURAL\""),
         ("tests/control_plane/bed/paths.rs", "\"KIND\""),
     ];

@@ -5,7 +5,6 @@ mod copy_kinds;
 mod endpoint;
 mod install_namespace;
 mod labels;
-pub mod manifests;
 mod named;
 pub mod output;
 mod template_kinds;

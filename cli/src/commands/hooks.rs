@@ -7,11 +7,9 @@ use kube::ResourceExt as _;
 
 use crate::{
     api::{ConfigPolicy, ConfigPolicySpec},
-    arguments::{
-        InstallNamespace, endpoint,
-        manifests::{self, Document},
-    },
+    arguments::{InstallNamespace, endpoint},
     crds::KubeVersion,
+    files::{self, Document},
     hooks::{Frame, Stamper, WarningScope, render},
     terminal::{Exit, fail, print},
     validate::CompiledPolicy,
@@ -90,7 +88,7 @@ impl Args {
             Ok(bundle) => bundle,
             Err(message) => return unusable(&message),
         };
-        let policies = match manifests::read(&self.policies) {
+        let policies = match files::read(&self.policies) {
             Ok(documents) => policies(documents),
             Err(error) => return fail(&error, Exit::Usage),
         };
@@ -168,9 +166,10 @@ fn every_policy() -> [(&'static str, crate::api::ConfigPolicySpec); 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::Place;
 
     fn document(value: serde_json::Value) -> Document {
-        Document { place: "f.yaml:7".into(), file: "f.yaml".into(), line: 7, number: 1, value }
+        Document { place: Place { file: "f.yaml".into(), line: 7, document: 1, item: 0 }, value }
     }
 
     #[test]

@@ -1,18 +1,16 @@
-//! The planned actions on ConfigMaps, Secrets and ConfigPolicies of files.
-
-use std::fmt;
+//! The planned actions on objects of files.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::OurKind;
 use crate::{
     explain::{Course, Difference},
+    files::FileObject,
     names::ObjectKey,
     plan::Reason,
 };
 
-/// What becomes of a ConfigPolicy, ConfigMap or Secret of a file; as JSON, a row of a plan.
+/// The planned action on an object of a file; as JSON, a row of a plan.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "FileRow")]
@@ -41,15 +39,6 @@ pub struct FileOutlook {
     pub warnings: Vec<String>,
 }
 
-/// An object of a file.
-#[derive(Clone, Debug)]
-pub enum FileObject {
-    /// A ConfigMap or Secret.
-    Data(ObjectKey),
-    /// The ConfigPolicy of this name.
-    Policy(String),
-}
-
 /// An object of a file, as the fields of a row.
 #[derive(Serialize, JsonSchema)]
 struct Fields<'f> {
@@ -60,42 +49,21 @@ struct Fields<'f> {
 }
 
 fn as_fields<S: Serializer>(of: &FileObject, serializer: S) -> Result<S::Ok, S::Error> {
-    let fields = match of {
-        FileObject::Data(object) => Fields {
-            kind: object.kind.resource().kind,
-            namespace: Some(&*object.namespace),
-            name: &object.name,
-        },
-        FileObject::Policy(name) => Fields { kind: OurKind::Policy.as_str(), namespace: None, name },
-    };
-    fields.serialize(serializer)
+    let namespace = Some(&*of.name.namespace).filter(|namespace| !namespace.is_empty());
+    Fields { kind: of.kind.as_str(), namespace, name: &of.name.name }.serialize(serializer)
 }
 
 impl FileOutlook {
     /// The ConfigMap or Secret, if it is created or changed.
-    pub(super) fn written(&self) -> Option<&ObjectKey> {
-        match &self.of {
-            FileObject::Data(object) if matches!(self.course, Course::Create | Course::Change) => {
-                Some(object)
-            }
-            FileObject::Data(_) | FileObject::Policy(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for FileObject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Data(object) => object.fmt(f),
-            Self::Policy(name) => write!(f, "{} {name}", OurKind::Policy.as_str()),
-        }
+    pub(super) fn written(&self) -> Option<ObjectKey> {
+        self.of.data().filter(|_| matches!(self.course, Course::Create | Course::Change))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::Kind;
+    use crate::{files::FileKind, names::NamespacedName};
 
     /// Scripts read these fields.
     #[test]
@@ -109,14 +77,14 @@ mod tests {
             difference: Difference::default(),
             warnings: Vec::new(),
         };
-        let object = FileObject::Data(ObjectKey::new(Kind::Secret, "shop", "tls"));
+        let of = |kind, namespace, name| FileObject { kind, name: NamespacedName::new(namespace, name) };
         for (row, expected) in [
             (
-                row(object, Some(Reason::Copy)),
+                row(of(FileKind::Secret, "shop", "tls"), Some(Reason::Copy)),
                 r#"{"action":"refuse","kind":"Secret","namespace":"shop","name":"tls","file":"a.yaml:1","reason":"Copy","changes":{}}"#,
             ),
             (
-                row(FileObject::Policy("ca".into()), None),
+                row(of(FileKind::Policy, "", "ca"), None),
                 r#"{"action":"refuse","kind":"ConfigPolicy","name":"ca","file":"a.yaml:1","changes":{}}"#,
             ),
         ] {

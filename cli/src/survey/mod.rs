@@ -3,19 +3,16 @@
 //! A survey lists everything once, metadata only, into the same [`World`] that the reconciler keeps. After
 //! the lists, the survey plans and fetches what the plans need, until they need nothing more.
 
+mod applied;
 mod authority;
 mod content;
-mod declared;
 mod error;
 mod file_outlook;
 mod granted;
 mod instances;
-mod judged;
 mod lists;
-mod objects;
 mod policies;
 mod restarts;
-mod review;
 mod selected;
 mod take;
 mod trust;
@@ -28,16 +25,15 @@ use jiff::Timestamp;
 use kube::Client;
 
 pub(super) use authority::AnswerSource;
-pub(super) use declared::{Declined, FromFile, OurKind, declared_in};
 pub use error::SurveyError;
-pub(super) use file_outlook::{FileObject, FileOutlook};
-pub(super) use objects::{ObjectFile, objects_in};
+pub(super) use file_outlook::FileOutlook;
 pub(crate) use selected::Selected;
 pub use take::{read_scope, take_survey};
 
 use crate::{
     access::CallerAuthorizer,
     explain::{Around, CopyRow, CopyState, RestartOutlook, carry_out, copy_rows, records},
+    files::Item,
     installed::{Installed, Kinds, ReadScope, settings},
     model::{RuleFacts, Unseen, World},
     names::{Declarer, Kind, ObjectKey, WorkloadKey},
@@ -63,12 +59,8 @@ pub struct Survey {
     pub restarts: Option<Vec<RestartOutlook>>,
     /// Where the answer about each monitor's rights comes from.
     pub asked_of_monitors: BTreeMap<Declarer, AnswerSource>,
-    /// Rules, templates, monitors and policies of files that would be accepted.
-    pub from_files: Vec<FromFile>,
-    /// Rules, templates, monitors and policies of files that would be refused.
-    pub declined: Vec<Declined>,
-    /// ConfigMaps and Secrets of files, with the planned actions.
-    pub applied: Vec<FileOutlook>,
+    /// The objects of files, with the planned actions.
+    pub files: Vec<FileOutlook>,
     /// Whether marks were verified.
     pub verified: bool,
     /// Notes to read first.
@@ -81,22 +73,13 @@ pub struct Survey {
     selected: Option<Selected>,
 }
 
-/// The files to plan with, as if they had just been applied.
-#[derive(Default)]
-pub struct Files {
-    /// Rules, templates, monitors and policies of the files.
-    pub declared: Vec<FromFile>,
-    /// ConfigMaps and Secrets of the files.
-    pub objects: Vec<ObjectFile>,
-}
-
 /// Whether to survey the cluster as it is, or with files applied.
 pub enum SurveyMode<'a> {
     /// The cluster as it is; workloads in one namespace only, if given.
     Current(Option<&'a str>),
-    /// The cluster with these files applied over it, and with workloads as they are once copies are written.
+    /// The cluster with these objects of files applied over it, and with workloads as they are once copies are written.
     /// With a namespace, only ConfigPolicies that concern the namespace are evaluated.
-    WithFiles(Files, Option<&'a str>),
+    WithFiles(Vec<Item>, Option<&'a str>),
 }
 
 /// The Copyrator that a survey is about, and the namespaces that the survey reads.
@@ -116,7 +99,7 @@ pub async fn survey(
 ) -> Result<Survey, SurveyError> {
     let SurveyTarget { installed, read_scope } = target;
     let (mut files, is_ahead, workloads_in, judged_in) = match mode {
-        SurveyMode::Current(namespace) => (Files::default(), false, namespace, None),
+        SurveyMode::Current(namespace) => (Vec::new(), false, namespace, None),
         SurveyMode::WithFiles(files, namespace) => (files, true, None, namespace),
     };
     let now = Timestamp::now();
@@ -133,7 +116,7 @@ pub async fn survey(
     let (mut notes, unseen) = (hidden.notes, hidden.kinds);
     // If Copyrator reads only some namespaces, no custom resource is copied.
     if told.is_none() && read_scope.namespaces().is_none() {
-        notes.extend(untold::leave_out(&mut world, &mut files.declared, &installed.namespace));
+        notes.extend(untold::leave_out(&mut world, &mut files, &installed.namespace));
     }
     world.set_all_listed();
     notes.extend(world.unreadable().map(|(object, why)| unreadable_said(object, why)));
@@ -149,7 +132,10 @@ pub async fn survey(
         false => None,
     };
     let trusted = &installed.trusted();
-    let (from_files, declined) = declared::take_in(&mut world, files.declared, &caller, trusted, now).await;
+    let applier = applied::Applier { client, caller: &caller, trusted, now };
+    let (objects, declared) = files.into_iter().partition(|item| item.of.kind.data().is_some());
+    let mut contents = policies::FileContents::new();
+    let mut files = applier.apply(&mut world, declared, &mut contents).await;
     let rights = authority::RightsCheck { authorizer: &caller, trusted, now };
     let asked_of_monitors = authority::settle_monitors(&mut world, &rights).await;
     let mut restarting = Restarting { unread: BTreeMap::new(), unseen: &unseen, workloads_in, is_ahead, now };
@@ -157,8 +143,7 @@ pub async fn survey(
         false => restarting.before(client, &mut world, trust.is_believed).await?,
         true => Before::default(),
     };
-    let (applied, applied_content) =
-        objects::apply(client, &mut world, files.objects, caller.caller(), now).await;
+    let applied = applier.apply(&mut world, objects, &mut contents).await;
     let asked = authority::settle_rules(&mut world, &rights).await;
     let unread_objects = render_everything(client, &mut world).await;
     notes.extend(
@@ -171,7 +156,7 @@ pub async fn survey(
     if has_writes {
         let check = policies::PolicyCheck {
             client,
-            contents_of_files: &applied_content,
+            contents_of_files: &contents,
             account: &installed.account(),
             namespace: judged_in,
             now,
@@ -205,6 +190,7 @@ pub async fn survey(
             outlook.message.clone_from(why);
         }
     }
+    files.extend(applied);
     let verified = !trust.is_believed;
     Ok(Survey {
         world,
@@ -213,9 +199,7 @@ pub async fn survey(
         blind,
         restarts,
         asked_of_monitors,
-        from_files,
-        declined,
-        applied,
+        files,
         verified,
         notes,
         now,
@@ -268,7 +252,7 @@ impl Restarting<'_> {
     ) -> Result<Vec<RestartOutlook>, SurveyError> {
         let Before { records, believed } = before;
         let mut changed = if self.is_ahead { carry_out(world, plans, self.now) } else { BTreeSet::new() };
-        changed.extend(applied.iter().filter_map(FileOutlook::written).cloned());
+        changed.extend(applied.iter().filter_map(FileOutlook::written));
         let keys = restarts::workloads(world, &changed, self.workloads_in);
         let mut blind = restarts::blind(world, &keys, self.unseen);
         blind.extend(believed.doubtful);

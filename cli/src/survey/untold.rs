@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::FromFile;
+use serde::Deserialize as _;
+
 use crate::{
-    api::Problem,
+    api::{CopyratorRuleSpec, Problem},
+    files::{FileKind, Item},
     installed::ReadScope,
     model::World,
     names::{Declarer, Kind},
@@ -22,7 +24,7 @@ pub(super) fn kinds(read_scope: &ReadScope) -> BTreeSet<Kind> {
 /// Removes rules of the cluster and of files whose only fault is that their kinds are not granted, and
 /// returns a note about these rules. `namespace` is Copyrator's own. The copies of these rules are unknown,
 /// too, since only granted kinds are listed.
-pub(super) fn leave_out(world: &mut World, files: &mut Vec<FromFile>, namespace: &str) -> Option<String> {
+pub(super) fn leave_out(world: &mut World, files: &mut Vec<Item>, namespace: &str) -> Option<String> {
     let is_untold = |problems: &Vec<Problem>| {
         problems.iter().all(|problem| SpecFault::of(problem) == Some(SpecFault::KindNotGranted))
     };
@@ -31,10 +33,11 @@ pub(super) fn leave_out(world: &mut World, files: &mut Vec<FromFile>, namespace:
     rules.iter().for_each(|rule| world.forget_rule(rule));
     let granted = &world.settings().template_kinds;
     let of_files = files.extract_if(.., |file| {
-        file.rule()
-            .is_some_and(|spec| CompiledRule::compile(&spec, granted).is_err_and(|all| is_untold(&all)))
+        let spec = Some(&file.value["spec"]).filter(|_| file.of.kind == FileKind::Rule);
+        let spec = spec.and_then(|spec| CopyratorRuleSpec::deserialize(spec).ok());
+        spec.is_some_and(|spec| CompiledRule::compile(&spec, granted).is_err_and(|all| is_untold(&all)))
     });
-    let of_files: Vec<String> = of_files.map(|file| format!("{} ({})", file.name, file.place)).collect();
+    let of_files: Vec<String> = of_files.map(|file| format!("{} ({})", file.of.name, file.place)).collect();
     let named: Vec<String> = rules.iter().map(ToString::to_string).chain(of_files).collect();
     (!named.is_empty()).then(|| {
         format!(
@@ -57,9 +60,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        arguments::manifests,
+        explain::Course,
+        files,
         installed::InstalledArgs,
-        survey::{Files, Survey, SurveyMode, SurveyTarget, declared_in, survey},
+        survey::{Survey, SurveyMode, SurveyTarget, survey},
         tests::fake_cluster::ours,
     };
 
@@ -103,9 +107,8 @@ mod tests {
         });
         let client = Client::new(service, "default");
         let installed = Settings::parse_from(["command"].iter().chain(arguments)).installed.check().unwrap();
-        let documents = manifests::parse("f.yaml", &rule("another", to_web()).to_string()).unwrap();
-        let (declared, _) = declared_in(documents, "shop");
-        let files = Files { declared, ..Files::default() };
+        let documents = files::parse("f.yaml", &rule("another", to_web()).to_string()).unwrap();
+        let files = documents.into_iter().filter_map(|document| files::item(document, "shop").ok()).collect();
         let mode = SurveyMode::WithFiles(files, None);
         let target = SurveyTarget { installed: &installed, read_scope: &ReadScope::Unknown };
         survey(&client, target, mode).await.unwrap()
@@ -116,7 +119,7 @@ mod tests {
         let survey = told(&[]).await;
         let rules: Vec<String> = survey.world.rules().keys().map(ToString::to_string).collect();
         assert_eq!(rules, ["shop/wrong"]);
-        assert!(survey.declined.is_empty() && survey.from_files.is_empty());
+        assert!(survey.files.is_empty());
         let is_said = |note: &String| note.contains("of rules shop/issuers, shop/another (f.yaml:1) nothing");
         assert!(survey.notes.iter().any(is_said), "{:?}", survey.notes);
     }
@@ -125,6 +128,6 @@ mod tests {
     async fn rules_of_kinds_that_are_not_granted_are_told() {
         let survey = told(&["--template-kinds=a.b/v1/A/as/render"]).await;
         assert_eq!(survey.world.rules().len(), 2);
-        assert_eq!(survey.declined.len(), 1);
+        assert_eq!(survey.files.iter().map(|file| file.course).collect::<Vec<_>>(), [Course::Refuse]);
     }
 }

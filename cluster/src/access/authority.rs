@@ -287,7 +287,7 @@ pub fn about_template(
     let asking = Asking::of(template, facts, account, granted, world.rule_authority(template), standing);
     let declared = |subject: &_| {
         let kinds = &world.settings().template_kinds;
-        template_questions(&template.namespace, &facts.spec, Some(compiled), subject, kinds)
+        template_questions(template.namespace(), &facts.spec, Some(compiled), subject, kinds)
     };
     Some(asking.decide(trusted, declared, now))
 }

@@ -57,10 +57,9 @@ struct Judged {
 }
 
 async fn judged(seat: &Arc<Seat>, asked: &Asked, manifest: &str) -> Result<Judged, Problem> {
-    let call = async || -> Result<Call, Problem> {
-        Call::new(seat.clone(), asked.clone(), BTreeMap::new(), read(manifest.to_owned()).await?)
-    };
-    Ok(Judged { report: rest::checked(call().await?).await?, plan: rest::planned(call().await?).await })
+    let documents = read(manifest.to_owned()).await?;
+    let call = || Call::new(seat.clone(), asked.clone(), BTreeMap::new(), documents.clone());
+    Ok(Judged { report: rest::checked(call()?).await?, plan: rest::planned(call()?).await })
 }
 
 async fn shown(visit: Arc<Visit>, manifest: Option<String>) -> Result<Markup, Problem> {

@@ -9,9 +9,9 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter, on},
 };
-use copyrator_cli::arguments::{
-    manifests::{self, Document},
-    output,
+use copyrator_cli::{
+    arguments::output,
+    files::{self, Document},
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -259,7 +259,7 @@ fn parse(body: &[u8]) -> Result<Vec<Document>, Problem> {
     if text.lines().filter(|line| line.starts_with("---")).nth(OBJECTS).is_some() {
         return Err(too_many());
     }
-    let documents = manifests::parse("body", text).map_err(|error| wrong(error.to_string()))?;
+    let documents = files::parse("body", text).map_err(|error| wrong(error.to_string()))?;
     if documents.is_empty() {
         return Err(wrong("there is no object in the body".to_owned()));
     }

@@ -1,108 +1,93 @@
 //! The cluster that the files describe: policies in force, and labels of namespaces.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
-use super::{input::Item, stored::NAMESPACE_NAME};
 use crate::{
     api::ConfigPolicySpec,
-    model::{Declared, NamespaceFacts, World},
-    validate::{Candidate, CompiledPolicy},
+    files::{FileKind, FileObject, Item, NAMESPACE_NAME, Place, put},
+    model::{NamespaceFacts, Settings, World},
+    validate::Candidate,
 };
 
-/// A policy that is in force.
-struct Policy {
-    place: String,
-    spec: ConfigPolicySpec,
-    compiled: Arc<CompiledPolicy>,
-}
-
 /// The cluster that the files describe.
-#[derive(Default)]
 pub(super) struct Cluster {
-    policies: BTreeMap<Arc<str>, Policy>,
-    namespaces: BTreeMap<Arc<str>, BTreeMap<String, String>>,
+    /// The cluster for objects in namespaces whose labels a file gives.
+    pub world: World,
+    /// The cluster for objects in other namespaces, without policies that depend on labels of namespaces.
+    unlabelled: World,
+    /// The place of each policy.
+    places: BTreeMap<String, Place>,
 }
 
 impl Cluster {
-    /// Adds a policy, as the API server would store it, and returns notes about it. Ignores an invalid
-    /// policy.
-    pub(super) fn put(&mut self, item: &Item) -> Vec<String> {
+    pub(super) fn new(own_namespace: &str) -> Self {
+        let settings =
+            || Settings { own_namespace: own_namespace.to_owned(), annotations: true, ..Settings::default() };
+        let (world, unlabelled) = (World::new(settings()), World::new(settings()));
+        Self { world, unlabelled, places: BTreeMap::new() }
+    }
+
+    /// Adds a Namespace to the cluster.
+    pub(super) fn learn(&mut self, namespace: Value, now: Timestamp) {
+        // The API server would refuse a Namespace that cannot be decoded; its labels stay unknown.
+        let _ = put(FileKind::Namespace, namespace, &mut self.world, now);
+    }
+
+    /// Adds an accepted policy to the cluster, and returns notes about it.
+    pub(super) fn enforce(&mut self, item: &Item, policy: Value, now: Timestamp) -> Vec<String> {
+        let (name, place) = (&*item.of.name.name, &item.place);
+        let before = self.world.policies().get(name).map(|before| before.spec.clone());
+        let is_put = put(FileKind::Policy, policy.clone(), &mut self.world, now).is_ok();
+        let Some(facts) = self.world.policies().get(name).filter(|_| is_put) else { return Vec::new() };
         let mut notices = Vec::new();
-        let Ok(spec) = serde_json::from_value::<ConfigPolicySpec>(item.value["spec"].clone()) else {
-            return notices;
-        };
-        let Ok(compiled) = CompiledPolicy::compile(&spec).map(Arc::new) else { return notices };
-        let (name, place) = (&item.name, item.place());
-        if spec.validations.iter().any(|validation| validation.expression.contains("userInfo")) {
+        if facts.spec.validations.iter().any(|validation| validation.expression.contains("userInfo")) {
             notices.push(format!(
                 "policy {name} looks at request.userInfo, which is empty here: its verdict on a real write may be another"
             ));
         }
-        if let Some(before) = self.policies.get(name.as_str()).filter(|before| before.spec != spec) {
-            let before = &before.place;
+        let place_before = self.places.insert(name.to_owned(), place.clone());
+        if let Some(before) = place_before.filter(|_| before.is_some_and(|before| before != facts.spec)) {
             notices.push(format!(
                 "policy {name} is there twice, at {before} and at {place}, and only the latter counts: drop one of them"
             ));
         }
-        self.policies.insert(name.as_str().into(), Policy { place, spec, compiled });
+        self.unlabelled.forget_policy(name);
+        if !hangs_on_labels(&facts.spec) {
+            let _ = put(FileKind::Policy, policy, &mut self.unlabelled, now);
+        }
         notices
     }
 
-    /// Sets the labels of a namespace.
-    pub(super) fn learn(&mut self, namespace: &str, labels: BTreeMap<String, String>) {
-        self.namespaces.insert(namespace.into(), labels);
+    /// Whether a file gives the labels of the namespace that an object is in.
+    pub(super) fn knows_namespace(&self, of: &FileObject) -> bool {
+        of.name.namespace.is_empty() || self.world.namespaces().contains_key(&of.name.namespace)
     }
 
-    /// Whether the labels of a namespace are known.
-    pub(super) fn knows(&self, namespace: &str) -> bool {
-        self.namespaces.contains_key(namespace)
+    /// Returns the webhook's model of the cluster for an object. A namespace whose labels no file gives has only the label that the
+    /// API server itself sets.
+    pub(super) fn world_for(&mut self, of: &FileObject) -> &World {
+        if self.knows_namespace(of) {
+            return &self.world;
+        }
+        let namespace = &of.name.namespace;
+        let labels = BTreeMap::from([(NAMESPACE_NAME.to_owned(), namespace.to_string())]);
+        self.unlabelled
+            .set_namespace(namespace.clone(), NamespaceFacts { labels, ..NamespaceFacts::default() });
+        &self.unlabelled
     }
 
     /// The policies that may cover an object: the labels of the object's namespace decide, and no file gives
     /// these labels.
-    pub(super) fn open<'c>(&'c self, object: &'c Candidate<'_>) -> impl Iterator<Item = &'c str> {
-        let open = |policy: &&Policy| {
-            hangs_on_labels(&policy.spec) && policy.compiled.covers(object, None).is_none()
-        };
-        self.policies.iter().filter(move |(_, policy)| open(policy)).map(|(name, _)| &**name)
+    pub(super) fn open(&self, object: &Candidate<'_>) -> impl Iterator<Item = &str> {
+        let policies = self.world.policies().iter().filter(move |(_, policy)| {
+            let covers = policy.compiled.as_ref().map(|compiled| compiled.covers(object, None));
+            hangs_on_labels(&policy.spec) && covers.is_ok_and(|covers| covers.is_none())
+        });
+        policies.map(|(name, _)| &**name)
     }
-
-    /// Returns the webhook's model of the cluster. If no file gives the labels of the namespace `unknown`,
-    /// the model omits policies that depend on its labels: the namespace `unknown` gets only the label that
-    /// the API server itself sets.
-    pub(super) fn world(&self, unknown: Option<&str>) -> World {
-        let mut world = World::default();
-        for (name, labels) in &self.namespaces {
-            world.set_namespace(name.clone(), facts(labels.clone()));
-        }
-        if let Some(name) = unknown {
-            let labels = BTreeMap::from([(NAMESPACE_NAME.to_owned(), name.to_owned())]);
-            world.set_namespace(name.into(), facts(labels));
-        }
-        for (name, policy) in &self.policies {
-            if unknown.is_some() && hangs_on_labels(&policy.spec) {
-                continue;
-            }
-            let declared = Declared {
-                uid: Box::default(),
-                resource_version: Box::default(),
-                generation: 1,
-                created: Timestamp::UNIX_EPOCH,
-                annotations: BTreeMap::new(),
-                spec: policy.spec.clone(),
-                compiled: Ok(policy.compiled.clone()),
-                status: None,
-            };
-            world.set_policy(name.clone(), declared);
-        }
-        world
-    }
-}
-
-fn facts(labels: BTreeMap<String, String>) -> NamespaceFacts {
-    NamespaceFacts { labels, ..NamespaceFacts::default() }
 }
 
 /// Whether a policy selects namespaces by labels that a file must give.

@@ -5,13 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{
-    input::Item,
-    report::{Becomes, Finding, Rendered, Report, title},
-};
+use super::report::{Becomes, Finding, Rendered, Report};
 use crate::{
     api::CopyratorTemplateSpec,
-    arguments::{UsageError, manifests::Document},
+    arguments::UsageError,
+    files::{Document, Item, NAMESPACE_NAME, title},
     validate::{CompiledTemplate, Instance, Rendering, unserved},
 };
 
@@ -42,7 +40,7 @@ impl Given {
             let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             if is_namespace(&value) {
                 // The API server sets this label on every namespace.
-                value["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
+                value["metadata"]["labels"][NAMESPACE_NAME] = json!(name);
                 given.namespaces.insert(name, value.clone());
             } else if value["metadata"]["namespace"].as_str().is_none_or(str::is_empty) {
                 value["metadata"]["namespace"] = json!(home);
@@ -55,7 +53,7 @@ impl Given {
     /// Renders a valid template for each object that it selects. Rendered objects and notes go to `report`.
     /// Returns the objects that cannot be rendered.
     pub(super) fn render(&self, item: &Item, report: &mut Report) -> Vec<Finding> {
-        let of = title(item.kind, &item.namespace, &item.name);
+        let of = &item.of;
         let spec = serde_json::from_value::<CopyratorTemplateSpec>(item.value["spec"].clone());
         let compiled = spec.ok().and_then(|spec| CompiledTemplate::compile(&spec).ok());
         let Some(template) = compiled else {
@@ -69,7 +67,7 @@ impl Given {
         let (mut faults, mut selected) = (Vec::new(), 0);
         for object in &self.objects {
             let namespace = self.namespace_of(object);
-            if template.selects(&item.namespace, object, &namespace) {
+            if template.selects(&item.of.name.namespace, object, &namespace) {
                 selected += 1;
                 render_for(&template, item, object, &namespace, &mut report.rendered, &mut faults);
             }
@@ -92,7 +90,7 @@ impl Given {
         let field = if is_namespace(object) { "name" } else { "namespace" };
         let name = object["metadata"][field].as_str().unwrap_or_default();
         let unknown = || {
-            let labels = json!({"kubernetes.io/metadata.name": name});
+            let labels = json!({ NAMESPACE_NAME: name });
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
         };
         self.namespaces.get(name).cloned().unwrap_or_else(unknown)
@@ -118,12 +116,11 @@ fn render_for(
     let place = namespace["metadata"]["name"].clone();
     let (mut existing, mut excluded): (BTreeMap<&str, Value>, BTreeSet<&str>) = Default::default();
     let mut add = |id: &str, becomes| {
-        let template = format!("{}/{}", item.namespace, item.name);
+        let template = item.of.name.to_string();
         all.push(Rendered { template, instance: named.clone(), id: id.to_owned(), becomes });
     };
     let mut fault = |id: &str, error: &dyn std::fmt::Display| {
-        let of = title(item.kind, &item.namespace, &item.name);
-        faults.push(Finding::refused("rendering", None, format!("{of}: for {named}: {id}: {error}")));
+        faults.push(Finding::refused("rendering", None, format!("{}: for {named}: {id}: {error}", item.of)));
     };
     for wanted in &template.objects {
         match template.render(wanted, &instance(object, namespace, &existing, &excluded)) {

@@ -1,58 +1,60 @@
-//! Judges the input of a check.
+//! Judges the input of a check, as if an unknown user had just written the objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    ask,
     cluster::Cluster,
-    input::{Input, Item},
+    input::Input,
     instances::Given,
-    report::{Finding, Judged, Level, Report, title},
-    stored::stored,
+    report::{Finding, Judged, Level, Report},
 };
 use crate::{
-    api::PolicyKind,
-    config::system_namespaces,
+    admit::{
+        Parties, Purpose,
+        decide::{Decision, Verdict},
+    },
+    authority::Subject,
+    files::{Admission, Fault, FileKind, Item, Write, stored},
     model::World,
     names::{GrantedKinds, InstanceKind, Kind, TemplateKind},
     validate::Candidate,
 };
 
 /// Judges all objects of the files.
-pub(super) fn judge(scene: Input, given: &Given) -> Report {
-    let Input { items, skipped, misspelt, own_namespace } = scene;
+pub(super) fn judge(input: Input, given: &Given) -> Report {
+    let Input { items, context, skipped, misspelt, own_namespace } = input;
     let mut report = Report { notices: left_out(&skipped), skipped, objects: misspelt, rendered: Vec::new() };
-    let (ours, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(|item| item.policed().is_none());
-    let mut cluster = Cluster::default();
+    let (ours, mut others): (Vec<Item>, Vec<Item>) =
+        items.into_iter().partition(|item| item.of.kind.policed().is_none());
+    let (mut cluster, now) = (Cluster::new(&own_namespace), Timestamp::now());
     let (kinds, mut copied) = (GrantedKinds::default(), BTreeSet::new());
     for item in ours {
         let served = copied_kind(&item, &kinds);
         copied.extend(served.as_ref().map(|served| served.kind.clone()));
-        let mut findings = ask::own_kind(&item, served);
-        if item.kind == "ConfigPolicy" && is_allowed(&findings) {
-            report.notices.extend(cluster.put(&item));
-        }
-        if item.kind == "CopyratorTemplate" && is_allowed(&findings) {
-            findings.extend(given.render(&item, &mut report));
+        let parties = Parties { template_kinds: served.into_iter().collect(), ..Parties::default() };
+        let (mut findings, admission) = admitted(&item, &parties, &cluster.world, now);
+        match (item.of.kind, admission) {
+            (FileKind::Policy, Some(admission)) => {
+                report.notices.extend(cluster.enforce(&item, admission.object, now));
+            }
+            (FileKind::Template, Some(_)) => findings.extend(given.render(&item, &mut report)),
+            _ => {}
         }
         report.objects.push(judged(item, findings));
     }
     report.notices.extend(copies_unknown(&copied));
-    learn_namespaces(&mut cluster, &others);
-    let system = system_namespaces(&own_namespace, &BTreeSet::new());
-    let mut worlds = BTreeMap::new();
-    for (item, kind) in others.into_iter().filter_map(|item| item.policed().map(|kind| (item, kind))) {
-        if !item.is_context {
-            let findings = findings(&cluster, &mut worlds, &system, &item, kind);
-            report.objects.push(judged(item, findings));
-        }
+    for item in context {
+        found(&mut cluster, &item, now);
     }
-    report.objects.sort_by(|one, other| {
-        let after = |object: &Judged| (object.line, object.document, object.position);
-        one.file.cmp(&other.file).then_with(|| after(one).cmp(&after(other)))
-    });
+    others.sort_by_key(|item| item.of.kind != FileKind::Namespace);
+    for item in others {
+        let findings = found(&mut cluster, &item, now);
+        report.objects.push(judged(item, findings));
+    }
+    report.objects.sort_by(|one, other| one.place.cmp(&other.place));
     report
 }
 
@@ -67,7 +69,7 @@ fn left_out(skipped: &BTreeMap<String, usize>) -> Vec<String> {
 /// The kind of custom resource that a rule copies, treated as granted, since no file shows the chart's
 /// grants. The plural is a guess, which the check does not judge.
 fn copied_kind(item: &Item, kinds: &GrantedKinds) -> Option<TemplateKind> {
-    let source = item.value.pointer("/spec/source").filter(|_| item.kind == "CopyratorRule")?;
+    let source = item.value.pointer("/spec/source").filter(|_| item.of.kind == FileKind::Rule)?;
     let (version, kind) = (source["apiVersion"].as_str()?, source["kind"].as_str()?);
     let text = format!("{version}/{kind}/{}s/render+copy", kind.to_lowercase());
     let read = TemplateKind::read(&text, kinds).ok()?;
@@ -85,67 +87,69 @@ fn copies_unknown(kinds: &BTreeSet<InstanceKind>) -> Option<String> {
     })
 }
 
-/// Reads the labels of namespaces as they would be once written, with the labels that policies add.
-fn learn_namespaces(cluster: &mut Cluster, items: &[Item]) {
-    let world = cluster.world(None);
-    for item in items.iter().filter(|item| item.kind == "Namespace") {
-        let object = stored(item, PolicyKind::Namespace);
-        let Ok(object) = object.and_then(|object| ask::defaulted(item, object, &world)) else { continue };
-        let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        cluster.learn(&item.name, labels.map(|(key, value)| (key.clone(), text(value))).collect());
+/// The findings about a ConfigMap, Secret or Namespace. The cluster then has the Namespace.
+fn found(cluster: &mut Cluster, item: &Item, now: Timestamp) -> Vec<Finding> {
+    let (mut findings, admission) = admitted(item, &Parties::default(), cluster.world_for(&item.of), now);
+    let Some(Admission { object, breaches, .. }) = admission else { return findings };
+    if let (Some(kind), Some(_), false) =
+        (item.of.kind.policed(), breaches, cluster.knows_namespace(&item.of))
+    {
+        let text = object.to_string();
+        let candidate = Candidate::decode(kind, &text).ok();
+        findings.extend(candidate.iter().flat_map(|candidate| cluster.open(candidate)).map(|policy| {
+            let message = format!(
+                "policy {policy}: {}: cannot be judged offline: the policy's namespaceSelector looks at labels of namespace \
+                 {}, which no file tells; give its Namespace, too, with --policy",
+                item.of, item.of.name.namespace
+            );
+            Finding::unknown(policy, message)
+        }));
     }
-}
-
-/// The findings about a ConfigMap, Secret or Namespace.
-fn findings(
-    cluster: &Cluster,
-    worlds: &mut BTreeMap<Option<String>, World>,
-    system: &BTreeSet<String>,
-    item: &Item,
-    kind: PolicyKind,
-) -> Vec<Finding> {
-    let object = match stored(item, kind) {
-        Ok(object) => object,
-        Err(faults) => return faults,
-    };
-    let home = if kind == PolicyKind::Namespace { &item.name } else { &item.namespace };
-    if system.contains(home) {
-        return Vec::new();
-    }
-    let mut findings = ask::annotations(item, &object);
-    let text = object.to_string();
-    if Candidate::decode(kind, &text).is_ok_and(|object| object.is_kubernetes_own()) {
-        return findings;
-    }
-    let is_known = kind == PolicyKind::Namespace || cluster.knows(&item.namespace);
-    let unknown = (!is_known).then(|| item.namespace.clone());
-    let world = worlds.entry(unknown.clone()).or_insert_with(|| cluster.world(unknown.as_deref()));
-    let object = match ask::defaulted(item, object, world) {
-        Ok(object) => object,
-        Err(faults) => return faults,
-    };
-    findings.extend(ask::policies(item, &object, world));
-    if unknown.is_some() {
-        findings.extend(open(cluster, item, kind, &object));
+    if item.of.kind == FileKind::Namespace {
+        cluster.learn(object, now);
     }
     findings
 }
 
-/// Findings for policies that cannot be judged offline, since no file has the namespace labels that they
-/// select by.
-fn open(cluster: &Cluster, item: &Item, kind: PolicyKind, object: &Value) -> Vec<Finding> {
-    let text = object.to_string();
-    let Ok(candidate) = Candidate::decode(kind, &text) else { return Vec::new() };
-    let (named, namespace) = (title(item.kind, &item.namespace, &item.name), &item.namespace);
-    let open = cluster.open(&candidate).map(|policy| {
-        let message = format!(
-            "policy {policy}: {named}: cannot be judged offline: the policy's namespaceSelector looks at labels of namespace \
-             {namespace}, which no file tells; give its Namespace, too, with --policy"
-        );
-        Finding::unknown(policy, message)
+/// The findings of the webhook about an object, and its answers, unless the API server would refuse the object before.
+/// Rights are not checked, since the author is not known.
+fn admitted(
+    item: &Item,
+    parties: &Parties,
+    world: &World,
+    now: Timestamp,
+) -> (Vec<Finding>, Option<Admission>) {
+    let writer = &Subject::default();
+    let admission = stored(item, None, now).and_then(|new| {
+        let write = Write { of: &item.of, writer, new, old: None, now };
+        write.admit(&Purpose::Files, parties, world).map_err(|fault| vec![fault])
     });
-    open.collect()
+    let admission = match admission {
+        Ok(admission) => admission,
+        Err(faults) => return (faults.into_iter().map(|fault| faulty(item, fault)).collect(), None),
+    };
+    let rule = if item.of.kind.policed().is_some() { "annotations" } else { "spec" };
+    let mut findings = match &admission.decision {
+        Decision::Now(verdict) => said(rule, verdict),
+        Decision::Ask(inquiry) => said(rule, &inquiry.allow),
+    };
+    findings.extend(admission.breaches.iter().flatten().cloned().map(Finding::from));
+    // Labels of a refused Namespace count for the other files.
+    let counts = item.of.kind.policed().is_some() || is_allowed(&findings);
+    (findings, counts.then_some(admission))
+}
+
+fn said(rule: &str, verdict: &Verdict) -> Vec<Finding> {
+    match verdict.denial {
+        Some(_) => vec![Finding::refused(rule, None, verdict.message.clone())],
+        None => verdict.warnings.iter().map(|warning| Finding::warned(rule, warning.clone())).collect(),
+    }
+}
+
+fn faulty(item: &Item, fault: Fault) -> Finding {
+    let Fault { key, what } = fault;
+    let of = key.as_ref().map(|key| format!(", key {key}")).unwrap_or_default();
+    Finding::refused("manifest", key.as_deref(), format!("{}{of}: {what}", item.of))
 }
 
 fn is_allowed(findings: &[Finding]) -> bool {
@@ -153,17 +157,14 @@ fn is_allowed(findings: &[Finding]) -> bool {
 }
 
 fn judged(item: Item, findings: Vec<Finding>) -> Judged {
-    let generated = item.value.pointer("/metadata/generateName").and_then(Value::as_str).unwrap_or_default();
-    let name = if item.name.is_empty() { generated.to_owned() } else { item.name };
-    let Item { file, line, document, position, kind, namespace, .. } = item;
+    let Item { of, place, value } = item;
+    let generated = value.pointer("/metadata/generateName").and_then(Value::as_str).unwrap_or_default();
+    let name = if of.name.name.is_empty() { generated } else { &*of.name.name };
     Judged {
-        file,
-        line,
-        document,
-        position,
-        kind: kind.into(),
-        namespace,
-        name,
+        place,
+        kind: of.kind.as_str().into(),
+        namespace: of.name.namespace.to_string(),
+        name: name.to_owned(),
         allowed: is_allowed(&findings),
         findings,
     }

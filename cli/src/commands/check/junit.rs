@@ -13,8 +13,8 @@ pub(super) fn junit(report: &Report, strict: bool) -> String {
         &mut text,
         format_args!("<testsuites name=\"copyrator check\" tests=\"{tests}\" failures=\"{failed}\">"),
     );
-    for suite in report.objects.chunk_by(|one, other| one.file == other.file) {
-        let (file, tests, failed) = (escaped(&suite[0].file), suite.len(), failures(suite));
+    for suite in report.objects.chunk_by(|one, other| one.place.file == other.place.file) {
+        let (file, tests, failed) = (escaped(&suite[0].place.file), suite.len(), failures(suite));
         line(
             &mut text,
             format_args!("  <testsuite name=\"{file}\" tests=\"{tests}\" failures=\"{failed}\">"),
@@ -27,7 +27,7 @@ pub(super) fn junit(report: &Report, strict: bool) -> String {
 }
 
 fn case(text: &mut String, file: &str, object: &Judged, strict: bool) {
-    let (title, at) = (escaped(&object.title()), object.line);
+    let (title, at) = (escaped(&object.title()), object.place.line);
     line(
         text,
         format_args!("    <testcase name=\"{title}\" classname=\"{file}\" file=\"{file}\" line=\"{at}\">"),

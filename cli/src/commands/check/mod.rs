@@ -1,6 +1,5 @@
 //! `copyrator check`: files in, the webhook's verdicts out, without a cluster.
 
-mod ask;
 mod cluster;
 mod input;
 mod instances;
@@ -8,7 +7,6 @@ mod judge;
 mod junit;
 mod report;
 mod sarif;
-mod stored;
 mod table;
 
 use std::path::PathBuf;
@@ -16,11 +14,8 @@ use std::path::PathBuf;
 pub use self::report::{Level, Report};
 use self::{input::Input, instances::Given, judge::judge};
 use crate::{
-    arguments::{
-        UsageError,
-        manifests::{self, Document},
-        output,
-    },
+    arguments::{UsageError, output},
+    files::{self, Document},
     terminal::{Console, Exit, fail, print},
 };
 
@@ -94,7 +89,7 @@ pub struct Args {
 impl Args {
     /// Runs the command, and returns its exit code.
     pub fn run(self) -> Exit {
-        let all = |paths: &[PathBuf]| manifests::read(paths);
+        let all = |paths: &[PathBuf]| files::read(paths);
         let read = all(&self.files).and_then(|files| Ok((files, all(&self.policies)?, all(&self.objects)?)));
         let (files, policies, objects) = match read {
             Ok(read) => read,
@@ -109,8 +104,8 @@ impl Args {
             Ok(given) => given,
             Err(error) => return fail(&error, Exit::Usage),
         };
-        let scene = Input::new(files, policies, &self.namespace, &self.copyrator_namespace);
-        let report = judge(scene, &given);
+        let input = Input::new(files, policies, &self.namespace, &self.copyrator_namespace);
+        let report = judge(input, &given);
         report.notices.iter().for_each(|said| self.console.note(said));
         let text = match self.output {
             Output::Table => table::table(&report, false),

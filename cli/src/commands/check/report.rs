@@ -6,7 +6,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::admit::decide::{Breach, Effect};
+use crate::{
+    admit::decide::{Breach, Effect},
+    files::{Place, title},
+};
 
 /// The result of a check. It contains no value of a Secret.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -55,15 +58,8 @@ pub enum Becomes {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Judged {
-    /// The file, as the user named it; `-` is standard input.
-    pub file: String,
-    /// Where its document begins, from 1.
-    pub line: u64,
-    /// Which document of the file it is, from 1.
-    pub document: usize,
-    /// Its index among all documents that were read.
-    #[serde(skip)]
-    pub position: usize,
+    #[serde(flatten)]
+    pub place: Place,
     pub kind: String,
     /// Its namespace; empty where it has none.
     pub namespace: String,
@@ -198,14 +194,5 @@ impl Report {
     /// How many findings of all objects have this level.
     pub(super) fn count(&self, level: Level) -> usize {
         self.objects.iter().map(|object| object.count(level)).sum()
-    }
-}
-
-/// An object as messages name it.
-pub(super) fn title(kind: &str, namespace: &str, name: &str) -> String {
-    let name = if name.is_empty() { "(unnamed)" } else { name };
-    match namespace {
-        "" => format!("{kind} {name}"),
-        namespace => format!("{kind} {namespace}/{name}"),
     }
 }

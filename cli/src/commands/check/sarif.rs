@@ -42,8 +42,8 @@ fn result(rules: &[String], object: &Judged, finding: &Finding) -> Value {
         "message": { "text": finding.message },
         "locations": [{
             "physicalLocation": {
-                "artifactLocation": { "uri": uri(&object.file) },
-                "region": { "startLine": object.line },
+                "artifactLocation": { "uri": uri(&object.place.file) },
+                "region": { "startLine": object.place.line },
             },
             "logicalLocations": [{ "fullyQualifiedName": object.title() }],
         }],

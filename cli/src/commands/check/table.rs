@@ -8,7 +8,7 @@ pub(super) fn table(report: &Report, all: bool) -> String {
     let mut text = String::new();
     let mut say = |text_line: &str| text.push_str(&(line(text_line) + "\n"));
     for object in report.objects.iter().filter(|object| all || !object.findings.is_empty()) {
-        say(&format!("{}:{}: {}", object.file, object.line, object.title()));
+        say(&format!("{}: {}", object.place, object.title()));
         object.findings.iter().for_each(|finding| say(&format!("  {} {}", sign(finding), finding.message)));
     }
     say(&summary(report));

@@ -8,7 +8,8 @@ use copyrator_import::{ImportInput, Imported, Level, Made, Options, import, json
 
 use super::command;
 use crate::{
-    arguments::{ClusterArgs, LabelArgs, Labels, Scope, manifests, output},
+    arguments::{ClusterArgs, LabelArgs, Labels, Scope, output},
+    files,
     terminal::{Console, Exit, fail},
 };
 
@@ -68,7 +69,7 @@ impl Args {
         let home = self.source_namespace.clone().or_else(|| self.scope.one().map(str::to_owned));
         let options = Options { source_namespace: self.source_namespace.clone(), home };
         if !self.filename.is_empty() {
-            let documents = match manifests::read(&self.filename) {
+            let documents = match files::read(&self.filename) {
                 Ok(documents) => documents,
                 Err(error) => return fail(&error, Exit::Usage),
             };

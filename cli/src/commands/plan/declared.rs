@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::{
     api::Problem,
     explain::{Course, RestartOutlook, monitor_report},
+    files::FileKind,
     model::{Declared, RuleFacts, Unseen, World},
     names::{Declarer, NamespacedName},
     plan::{
@@ -16,7 +17,7 @@ use crate::{
             ProblemReason, RuleReport, inert::unseen_source, rule_report, targets::unseen, template_report,
         },
     },
-    survey::{AnswerSource, Declined, FromFile, OurKind, Survey},
+    survey::{AnswerSource, FileOutlook, Survey},
     validate::CompiledTemplate,
 };
 
@@ -25,7 +26,7 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub struct RuleRow {
     #[serde(skip)]
-    pub kind: OurKind,
+    pub kind: FileKind,
     #[serde(skip)]
     pub declarer: Declarer,
     pub namespace: String,
@@ -71,7 +72,7 @@ pub enum Authority {
     NotValid,
 }
 
-fn named(kind: OurKind, declarer: &Declarer) -> RuleRow {
+fn named(kind: FileKind, declarer: &Declarer) -> RuleRow {
     let NamespacedName { namespace, name } = match declarer {
         Declarer::Template(name) => name.clone(),
         _ => declarer.named(),
@@ -95,7 +96,7 @@ fn named(kind: OurKind, declarer: &Declarer) -> RuleRow {
 /// The row of a rule; `with_copies` are the rules with copies.
 pub(super) fn rule_row(survey: &Survey, with_copies: &BTreeSet<&Declarer>, rule: &Declarer) -> RuleRow {
     let world = &survey.world;
-    let row = from_file(survey, OurKind::Rule, rule);
+    let row = from_file(survey, FileKind::Rule, rule);
     let Some(facts) = world.rules().get(rule) else { return row };
     let (row, is_settled) = standing(row, facts, world.rule_authority(rule), survey.asked.get(rule));
     if is_settled {
@@ -143,7 +144,7 @@ fn beyond_sight(world: &World, rule: &Declarer, facts: &RuleFacts, row: RuleRow)
 /// The row of a template.
 pub(super) fn template_row(survey: &Survey, template: &Declarer) -> RuleRow {
     let world = &survey.world;
-    let row = from_file(survey, OurKind::Template, template);
+    let row = from_file(survey, FileKind::Template, template);
     let Some(facts) = world.templates().get(template) else { return row };
     let reads = facts.compiled.as_deref().map(CompiledTemplate::object_paths).unwrap_or_default();
     let row = RuleRow { reads, ..row };
@@ -182,7 +183,7 @@ fn unrendered(row: RuleRow, fault: &Problem) -> RuleRow {
 /// The row of a monitor.
 pub(super) fn monitor_row(survey: &Survey, monitor: &Declarer) -> RuleRow {
     let world = &survey.world;
-    let row = from_file(survey, OurKind::Monitor, monitor);
+    let row = from_file(survey, FileKind::Monitor, monitor);
     let Some(facts) = world.monitors().get(monitor) else { return row };
     let known = world.monitor_authority(monitor);
     let (row, is_settled) = standing(row, facts, known, survey.asked_of_monitors.get(monitor));
@@ -203,24 +204,24 @@ pub(super) fn monitor_row(survey: &Survey, monitor: &Declarer) -> RuleRow {
     }
 }
 
-/// The row of an object of a file that would be refused; `None` for a policy.
-pub(super) fn declined_row(declined: &Declined) -> Option<RuleRow> {
+/// The row of an object of a file that would be refused; `None` for a kind that declares nothing.
+pub(super) fn declined_row(file: &FileOutlook) -> Option<RuleRow> {
     Some(RuleRow {
-        file: Some(declined.place.clone()),
-        authority: match declined.reason {
-            Reason::Refused(_) => Authority::Refused,
+        file: Some(file.place.clone()),
+        authority: match file.reason {
+            Some(Reason::Refused(_)) => Authority::Refused,
             _ => Authority::NotValid,
         },
         action: Some(Course::Refuse),
-        reason: Some(declined.reason),
-        message: declined.message.clone(),
-        ..named(declined.kind, &declined.kind.declarer(&declined.name)?)
+        reason: file.reason,
+        message: file.message.clone(),
+        ..named(file.of.kind, &file.of.kind.declarer(&file.of.name)?)
     })
 }
 
-fn from_file(survey: &Survey, kind: OurKind, declarer: &Declarer) -> RuleRow {
-    let is_it = |file: &&FromFile| file.kind.declarer(&file.name).as_ref() == Some(declarer);
-    let file = survey.from_files.iter().find(is_it);
+fn from_file(survey: &Survey, kind: FileKind, declarer: &Declarer) -> RuleRow {
+    let mut taken = survey.files.iter().filter(|file| file.course != Course::Refuse);
+    let file = taken.find(|file| file.of.kind.declarer(&file.of.name).as_ref() == Some(declarer));
     RuleRow {
         file: file.map(|file| file.place.clone()),
         warnings: file.map(|file| file.warnings.clone()).unwrap_or_default(),

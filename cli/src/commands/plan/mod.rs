@@ -14,12 +14,11 @@ pub use self::report::Report;
 use self::table::table;
 use super::command;
 use crate::{
-    arguments::{
-        ClusterArgs, LabelArgs, Labels, Output, Scope,
-        manifests::{self, Document},
-    },
+    api::{GROUP, VERSION},
+    arguments::{ClusterArgs, LabelArgs, Labels, Output, Scope},
+    files::{self, Document, FileKind, Item, item, meant_kind},
     installed::{Installed, InstalledArgs},
-    survey::{Files, SurveyMode, declared_in, objects_in, take_survey},
+    survey::{SurveyMode, take_survey},
     terminal::{Console, Exit, fail},
 };
 
@@ -62,7 +61,7 @@ pub struct Args {
 impl Args {
     /// Runs the command, and returns its exit code.
     pub fn run(self) -> Exit {
-        let documents = match manifests::read(&self.files) {
+        let documents = match files::read(&self.files) {
             Ok(documents) => documents,
             Err(error) => return fail(&error, Exit::Usage),
         };
@@ -104,8 +103,26 @@ impl Args {
 
 /// Splits documents into objects to plan with, and notes about what is left out. Objects without a namespace
 /// belong to `home`.
-pub fn files(documents: Vec<Document>, home: &str) -> (Files, Vec<String>) {
-    let (objects, documents) = objects_in(documents, home);
-    let (declared, others) = declared_in(documents, home);
-    (Files { declared, objects }, others)
+pub fn files(documents: Vec<Document>, home: &str) -> (Vec<Item>, Vec<String>) {
+    let (mut items, mut others) = (Vec::new(), Vec::new());
+    for document in documents {
+        match item(document, home) {
+            Ok(item) if item.of.kind != FileKind::Namespace => items.push(item),
+            Ok(Item { place, value, .. }) => others.push(left_out(&Document { place, value })),
+            Err(other) => others.push(left_out(&other)),
+        }
+    }
+    (items, others)
+}
+
+fn left_out(document: &Document) -> String {
+    let [version, kind, name] = ["/apiVersion", "/kind", "/metadata/name"].map(|part| document.text(part));
+    let what = [version, kind, name].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>();
+    let what = if what.is_empty() { "a document without a kind".to_owned() } else { what.join(" ") };
+    let hint = meant_kind(version, kind).map(|hint| format!("; {hint}")).unwrap_or_default();
+    format!(
+        "{}: {what}: left out, only {GROUP}/{VERSION} CopyratorRules, CopyratorTemplates, ConfigMonitors and ConfigPolicies, \
+         ConfigMaps and Secrets are planned with{hint}",
+        document.place
+    )
 }

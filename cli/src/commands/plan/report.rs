@@ -11,12 +11,13 @@ use super::{
 };
 use crate::{
     arguments::output,
-    explain::{CopyRow, CopyState, Course, Difference, RestartCourse, RestartOutlook},
+    explain::{CopyRow, CopyState, Course, RestartCourse, RestartOutlook},
+    files::FileKind,
     model::Unseen,
     names::Declarer,
     plan::Reason,
     states::restarts,
-    survey::{FileObject, FileOutlook, OurKind, Survey},
+    survey::{FileOutlook, Survey},
 };
 
 /// The report of a plan.
@@ -93,19 +94,17 @@ impl Report {
                 rules.insert(rule.clone(), rule_row(survey, &with_copies, rule));
             }
         }
-        let declined = |kind: OurKind| {
-            let of_kind = survey.declined.iter().filter(move |declined| declined.kind == kind);
-            of_kind.filter_map(declined_row)
-        };
+        let of_kind = |kind| survey.files.iter().filter(move |file| file.of.kind == kind);
+        let declined = |kind| of_kind(kind).filter(|file| file.course == Course::Refuse).filter_map(declined_row);
         let templates = survey.world.templates().keys().filter(|name| survey.selects_rule(name));
         let templates = templates.filter(is_here).map(|name| template_row(survey, name));
-        let templates = declined(OurKind::Template).chain(templates).collect();
-        let rules = declined(OurKind::Rule).chain(rules.into_values()).collect();
+        let templates = declined(FileKind::Template).chain(templates).collect();
+        let rules = declined(FileKind::Rule).chain(rules.into_values()).collect();
         let monitors = survey.world.monitors().keys().filter(|monitor| survey.selects_monitor(monitor));
         let monitors = monitors.filter(|it| namespace.is_none_or(|namespace| **it.namespace() == *namespace));
         let monitors = monitors.map(|monitor| monitor_row(survey, monitor));
         let monitors = monitors.filter(|row| row.file.is_some() || row.action.is_some());
-        let monitors = declined(OurKind::Monitor).chain(monitors).collect();
+        let monitors = declined(FileKind::Monitor).chain(monitors).collect();
         let restarts = restarts::rows(survey, namespace);
         let restart_summary = RestartSummary::of(restarts.as_deref().unwrap_or_default());
         let is_shown = |row: &RestartOutlook| with_current || row.course != RestartCourse::Current;
@@ -124,8 +123,8 @@ impl Report {
             copies,
             summary,
             monitors,
-            policies: policy_rows(survey),
-            files: survey.applied.clone(),
+            policies: of_kind(FileKind::Policy).cloned().collect(),
+            files: survey.files.iter().filter(|file| file.of.kind.data().is_some()).cloned().collect(),
             restarts,
             is_partial: survey.is_partial,
             is_of_seen: namespace.is_some_and(|namespace| survey.world.sees(namespace)),
@@ -181,27 +180,4 @@ impl Summary {
             Course::Current => &mut self.current,
         }
     }
-}
-
-/// The policies of files: refused policies, and policies that judge copies and objects.
-fn policy_rows(survey: &Survey) -> Vec<FileOutlook> {
-    let declined = survey.declined.iter().filter(|it| it.kind == OurKind::Policy).map(|it| FileOutlook {
-        course: Course::Refuse,
-        of: FileObject::Policy(it.name.name.to_string()),
-        place: it.place.clone(),
-        reason: Some(it.reason),
-        message: it.message.clone(),
-        difference: Difference::default(),
-        warnings: Vec::new(),
-    });
-    let accepted = survey.from_files.iter().filter(|it| it.kind == OurKind::Policy).map(|it| FileOutlook {
-        course: it.course,
-        of: FileObject::Policy(it.name.name.to_string()),
-        place: it.place.clone(),
-        reason: None,
-        message: "copies and objects of files are judged by it, too".into(),
-        difference: Difference::default(),
-        warnings: it.warnings.clone(),
-    });
-    declined.chain(accepted).collect()
 }

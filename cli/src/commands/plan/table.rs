@@ -10,10 +10,10 @@ use super::{
 };
 use crate::{
     explain::{CopyRow, Course, RestartOutlook},
+    files::FileKind,
     model::Unseen,
     names::Declarer,
     plan::Reason,
-    survey::OurKind,
     terminal,
 };
 
@@ -37,9 +37,8 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         // If a rule of a file would be refused, copies of that name belong to the rule in the cluster.
         let is_declined =
             rule.file.is_some() && rule.action == Some(Course::Refuse) && rule.identity.is_none();
-        let is_monitor = rule.kind == OurKind::Monitor;
-        let of_rule =
-            |row: &&CopyRow| !is_monitor && !is_declined && row.rule.as_ref() == Some(&rule.declarer);
+        let is_monitor = rule.kind == FileKind::Monitor;
+        let of_rule = |row: &&CopyRow| !is_monitor && !is_declined && row.rule.as_ref() == Some(&rule.declarer);
         let copies: Vec<&CopyRow> = report.copies.iter().filter(of_rule).collect();
         let is_held = |row: &CopyRow| {
             rule.action.is_some()
@@ -226,7 +225,7 @@ mod tests {
 
     fn rule(name: &str, action: Option<(Course, Reason)>, message: &str) -> RuleRow {
         RuleRow {
-            kind: OurKind::Rule,
+            kind: FileKind::Rule,
             declarer: Declarer::rule("platform", name),
             namespace: "platform".into(),
             name: name.into(),

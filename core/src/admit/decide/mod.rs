@@ -26,7 +26,7 @@ pub use case::{Parties, Purpose, WriteCase};
 pub use foresight::Foresight;
 use jiff::Timestamp;
 pub use labelled::InstanceCase;
-pub use policies::{Breach, Effect};
+pub use policies::{Breach, Effect, verdict};
 pub use unread::{Unread, unread};
 pub use verdict::{DecideError, Decision, Denial, Edit, Inquiry, LONGEST_MESSAGE, MetaMap, Verdict};
 

@@ -183,7 +183,7 @@ fn told(policy: &CompiledPolicy) -> Effect {
 }
 
 /// Combines all violations into one verdict.
-pub(super) fn verdict(breaches: &[Breach]) -> Verdict {
+pub fn verdict(breaches: &[Breach]) -> Verdict {
     let mut verdict = Verdict::allow();
     let with = |effect: Effect| breaches.iter().filter(move |breach| breach.effect == effect);
     with(Effect::Warned).for_each(|breach| verdict.warn(breach.message.clone()));

@@ -2,25 +2,50 @@
 //! document, which may be a Secret.
 
 use std::{
+    fmt,
     io::Read as _,
     path::{Path, PathBuf},
 };
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
-/// One document of a file.
-#[derive(Debug)]
-pub struct Document {
-    /// `FILE:LINE` of the document's beginning.
-    pub place: String,
-    /// The file, as the user named it.
+/// Where a document begins.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub struct Place {
+    /// The file, as the user named it; `-` is standard input.
     pub file: String,
-    /// The line where the document begins, from 1; for an item of a List, where the List begins.
+    /// Where its document begins, from 1.
     pub line: u64,
-    /// The document's number in its file, from 1; items of a List share one number.
-    pub number: usize,
+    /// Which document of the file it is, from 1.
+    pub document: usize,
+    /// The index in a List, whose items share line and document.
+    #[serde(skip)]
+    pub item: usize,
+}
+
+/// `FILE:LINE`.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// One document of a file.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// Where the document begins.
+    pub place: Place,
     /// The document, parsed as YAML or JSON.
     pub value: Value,
+}
+
+impl Document {
+    /// The text at a JSON pointer; empty without a text.
+    pub(crate) fn text(&self, pointer: &str) -> &str {
+        self.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    }
 }
 
 /// Why a file cannot be read as documents.
@@ -113,15 +138,17 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
         })?;
         let line = first + offset as u64;
         number += 1;
-        let document =
-            |value| Document { place: format!("{file}:{line}"), file: file.to_owned(), line, number, value };
+        let document = |(item, value)| Document {
+            place: Place { file: file.to_owned(), line, document: number, item },
+            value,
+        };
         match value {
             Value::Null => {}
             Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
                 let Some(Value::Array(items)) = list.remove("items") else { continue };
-                documents.extend(items.into_iter().map(document));
+                documents.extend(items.into_iter().enumerate().map(document));
             }
-            Value::Object(_) => documents.push(document(value)),
+            Value::Object(_) => documents.push(document((0, value))),
             _ => return Err(error(line, "is not an object; write apiVersion, kind, metadata and spec")),
         }
     }
