@@ -27,7 +27,7 @@ enum Command {
     Crds(crds::Args),
     /// Show the webhook configurations that the reconciler applies, in their widest form.
     Hooks(hooks::Args),
-    /// Show what would be made, changed, deleted, restarted and refused, and why. Changes nothing.
+    /// Show what Copyrator would create, change, delete, restart and refuse, and why. Changes nothing.
     Plan(plan::Args),
     /// Judge manifests as the webhook would, offline.
     Check(check::Args),

@@ -27,16 +27,18 @@ enum Role {
     Webhook,
     /// Copy, restart, write statuses and hooks, while holding the lease.
     Reconciler,
-    /// Show it all in browsers, with the token of each caller and no rights of its own: a process by itself.
+    /// Show the copies and restarts in browsers, with the rights of each user's token; a separate process
+    /// without rights of its own.
     Console,
 }
 
 /// Run the webhook, the reconciler, or both; or the console.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Every flag but --context can be set by an environment variable: the one named above, or KUBECONFIG.\n\nExamples:\n  copyrator serve --roles reconciler --namespace copyrator-system\n  \
-    copyrator serve --kubeconfig ~/.kube/config --webhook-addr 127.0.0.1:8443 --webhook-url https://127.0.0.1:8443\n\n\
-    Exit codes: 0 drained and ended on SIGTERM; 1 a task failed; 2 usage; 3 nobody says where the cluster is."
+    after_help = "An environment variable can set every flag except --context: the variable named above, or KUBECONFIG.\n\nExamples:\n  \
+     copyrator serve --roles reconciler --namespace copyrator-system\n  copyrator serve --kubeconfig ~/.kube/config --webhook-addr \
+     127.0.0.1:8443 --webhook-url https://127.0.0.1:8443\n\nExit codes: 0 drained and ended on SIGTERM; 1 a task failed; 2 usage; 3 no \
+     kubeconfig found."
 )]
 pub(crate) struct Args {
     /// The roles of this process.
@@ -46,11 +48,11 @@ pub(crate) struct Args {
     console: ConsoleArgs,
     #[command(flatten)]
     home: InstallNamespace,
-    /// Look at these namespaces only, with rights in each of them and none over the cluster: no hooks and no policies, so
-    /// only with --roles reconciler.
+    /// Read only these namespaces, with rights in each of them and none over the cluster: without hooks and
+    /// policies, so only with --roles reconciler.
     #[arg(long, env = "COPYRATOR_NAMESPACES", value_delimiter = ',', value_name = "NS,…")]
     namespaces: Vec<String>,
-    /// Serve only this rule, of --namespace; hooks and monitors are left to a process that serves everything.
+    /// Copy only this rule of --namespace; another process must manage hooks and monitors.
     #[arg(long, env = "COPYRATOR_RULE_NAME", value_name = "NAME")]
     rule_name: Option<String>,
     /// Its name in the environment of the first Copyrator.
@@ -73,12 +75,13 @@ pub(crate) struct Args {
     /// A URL by which the API server reaches the webhook, instead of a Service.
     #[arg(long, env = "COPYRATOR_WEBHOOK_URL", value_name = "URL")]
     webhook_url: Option<String>,
-    /// A directory with tls.crt, tls.key and ca.crt that somebody else maintains, such as a mounted Secret:
-    /// the webhook serves these, the reconciler makes the hooks trust them, and Copyrator makes and reads no
-    /// CA of its own. The console serves tls.crt with tls.key, of a Secret of its own.
+    /// A directory with tls.crt, tls.key and ca.crt that another tool maintains, such as a mounted Secret:
+    /// the webhook serves this certificate, the reconciler adds its CA to the hooks, and Copyrator makes no
+    /// CA. The console needs a separate Secret with tls.crt and tls.key.
     #[arg(long, env = "COPYRATOR_TLS_DIR", value_name = "DIR")]
     tls_dir: Option<PathBuf>,
-    /// How long a serving certificate of our own lasts; it is replaced after two thirds. For drills and tests.
+    /// The lifetime of Copyrator's serving certificates; Copyrator renews them after two thirds. For drills
+    /// and tests.
     #[arg(
         long,
         env = "COPYRATOR_LEAF_LIFETIME",
@@ -87,11 +90,11 @@ pub(crate) struct Args {
         hide = true
     )]
     leaf_lifetime: String,
-    /// After how long a serving certificate of our own is replaced, however long it lasts; 0s: after two thirds. For drills
-    /// and tests.
+    /// The time after which Copyrator renews its serving certificates; 0s: after two thirds of the lifetime.
+    /// For drills and tests.
     #[arg(long, env = "COPYRATOR_LEAF_RENEWAL", default_value = "0s", value_name = "DURATION", hide = true)]
     leaf_renewal: String,
-    /// How long a CA of our own lasts; it is rotated after two thirds. For drills and tests.
+    /// The lifetime of Copyrator's CA; Copyrator rotates the CA after two thirds. For drills and tests.
     #[arg(
         long,
         env = "COPYRATOR_CA_LIFETIME",
@@ -100,7 +103,7 @@ pub(crate) struct Args {
         hide = true
     )]
     ca_lifetime: String,
-    /// How long API servers may take to use a changed CA. For drills and tests.
+    /// The longest time that API servers may need to load a changed CA. For drills and tests.
     #[arg(
         long,
         env = "COPYRATOR_CA_PROPAGATION",
@@ -109,7 +112,7 @@ pub(crate) struct Args {
         hide = true
     )]
     ca_propagation: String,
-    /// How many seconds the API server waits for each hook; 0: as many as each hook is made for. For drills and tests.
+    /// The timeout of each hook in seconds; 0: the default of each hook. For drills and tests.
     #[arg(
         long,
         env = "COPYRATOR_HOOK_TIMEOUT",
@@ -119,51 +122,57 @@ pub(crate) struct Args {
         hide = true
     )]
     hook_timeout: i32,
-    /// The most admission reviews in flight; more are refused at once.
+    /// The maximum number of admission reviews at once; the webhook refuses more.
     #[arg(long, env = "COPYRATOR_MAX_IN_FLIGHT", default_value_t = 64, value_name = "N")]
     max_in_flight: usize,
-    /// Demand client certificates that chain to this PEM bundle, which is read again when it changes.
+    /// Require client certificates that chain to this PEM bundle; the process reads the file again when it
+    /// changes.
     #[arg(long, env = "COPYRATOR_CLIENT_CA", value_name = "FILE")]
     client_ca: Option<PathBuf>,
-    /// Of those, accept only certificates with one of these as common name or as DNS, URI or mail SAN.
+    /// Accept only client certificates with one of these names as common name or as DNS, URI or mail SAN.
     #[arg(long, env = "COPYRATOR_CLIENT_NAMES", value_delimiter = ',', value_name = "NAME,…")]
     client_names: Vec<String>,
-    /// Requests per second and address, and twice as many at once; more are refused with 429. 0: no limit.
+    /// Requests per second from one address, with bursts of twice as many; more are refused with 429. 0: no
+    /// limit.
     #[arg(long, env = "COPYRATOR_PEER_RATE", default_value_t = 0, value_name = "N")]
     peer_rate: u32,
-    /// The least time between two spreads of one source to its copies; it doubles, to 5m, while the source
-    /// keeps changing.
+    /// The minimum time between two updates of all copies of one source; it doubles, up to 5m, while the
+    /// source keeps changing.
     #[arg(long, env = "COPYRATOR_MIN_SPREAD_INTERVAL", default_value = "5s", value_name = "DURATION")]
     min_spread_interval: String,
-    /// The most bytes of one source times its targets; beyond it, nothing is written, and the rule's status
-    /// says so.
+    /// The maximum bytes of one source times its targets; above it, Copyrator writes no copies, and the
+    /// rule's status reports it.
     #[arg(long, env = "COPYRATOR_MAX_SPREAD_BYTES", default_value = "1Gi", value_name = "BYTES")]
     max_spread_bytes: Bytes,
-    /// The most copies of one rule; a rule with more makes no new ones, and its status says so. 0: no limit.
+    /// The maximum number of copies of one rule; above it, the rule makes no new copies, and its status
+    /// reports it. 0: no limit.
     #[arg(long, env = "COPYRATOR_MAX_COPIES_PER_RULE", default_value_t = 100_000, value_name = "N")]
     max_copies_per_rule: usize,
-    /// The most requests of the reconciler in flight, 1 to 32; fewer while the API server is busy. New
-    /// namespaces have 8 more of their own.
+    /// The maximum number of the reconciler's requests at once, 1 to 32; fewer while the API server is busy.
+    /// New namespaces may use 8 more.
     #[arg(long, env = "COPYRATOR_MAX_WRITES_IN_FLIGHT", default_value_t = 16, value_name = "N",
           value_parser = clap::value_parser!(u8).range(1..=32))]
     max_writes_in_flight: u8,
-    /// The most restarts under way in the whole cluster, half of them in one namespace. A restart counts
-    /// until its rollout is complete or stuck, ten minutes at most. 0: no limit.
+    /// The maximum number of restarts in progress in the whole cluster; one namespace may use half of it. A
+    /// restart counts until its rollout is complete or stuck, at most ten minutes. 0: no limit.
     #[arg(long, env = "COPYRATOR_MAX_ROLLOUTS", default_value_t = 200, value_name = "N")]
     max_rollouts: usize,
-    /// How often everything is listed anew and every copy is compared with its source by content.
+    /// The interval at which Copyrator lists everything again and compares every copy with its source.
     #[arg(long, env = "COPYRATOR_SWEEP_INTERVAL", default_value = "1h", value_name = "DURATION")]
     sweep_interval: String,
-    /// How long an orphaned copy is kept, for rules without deletionGrace.
+    /// The time before Copyrator deletes an orphaned copy, for rules without deletionGrace.
     #[arg(long, env = "COPYRATOR_DELETION_GRACE", default_value = "5m", value_name = "DURATION")]
     deletion_grace: String,
-    /// Namespaces that never get copies, beside kube-system, kube-public, kube-node-lease and --namespace.
+    /// Namespaces that never get copies, in addition to kube-system, kube-public, kube-node-lease and
+    /// --namespace.
     #[arg(long, env = "COPYRATOR_SYSTEM_NAMESPACES", value_delimiter = ',', value_name = "NS,…")]
     system_namespaces: Vec<String>,
-    /// ServiceAccounts of other namespaces whose own rights count: USER or USER@NAMESPACE.
+    /// ServiceAccounts of other namespaces that may write specs with their own rights: USER or
+    /// USER@NAMESPACE.
     #[arg(long, env = "COPYRATOR_TRUSTED_WRITERS", value_delimiter = ',', value_name = "WRITER,…")]
     trusted_writers: Vec<String>,
-    /// The ServiceAccount, of --namespace, that the reconciler writes with: its writes of copies, which it has judged, pass policies.
+    /// The reconciler's ServiceAccount in --namespace: policies let its writes of copies pass, because the
+    /// reconciler has checked them.
     #[arg(
         long,
         env = "COPYRATOR_RECONCILER_ACCOUNT",
@@ -171,11 +180,12 @@ pub(crate) struct Args {
         value_name = "NAME"
     )]
     reconciler_account: String,
-    /// With --namespaces: whether the definitions of Copyrator's own kinds are read, which takes a ClusterRole. Then copies are held
-    /// when a definition was made anew without its rules, as they always are without --namespaces.
+    /// With --namespaces: whether Copyrator may read the CustomResourceDefinitions of its own kinds, which
+    /// needs a ClusterRole. It then keeps the copies if a definition was created again without its rules, as
+    /// it always does without --namespaces.
     #[arg(long, env = "COPYRATOR_READ_DEFINITIONS", default_value_t = false, action = clap::ArgAction::Set, value_name = "BOOL")]
     read_definitions: bool,
-    /// Whether copyrator.dev/ annotations on workloads, ConfigMaps and Secrets count.
+    /// Whether copyrator.dev/ annotations on workloads, ConfigMaps and Secrets have an effect.
     #[arg(long, env = "COPYRATOR_ANNOTATIONS", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     annotations: bool,
     #[command(flatten)]
@@ -185,7 +195,7 @@ pub(crate) struct Args {
     /// The ClusterRole that owns the webhook configurations, so that they are deleted with it.
     #[arg(long, env = "COPYRATOR_OWNER_CLUSTER_ROLE", value_name = "NAME")]
     owner_cluster_role: Option<String>,
-    /// How long connections are accepted after SIGTERM.
+    /// The time for which the process accepts connections after SIGTERM.
     #[arg(long, env = "COPYRATOR_DRAIN_DELAY", default_value = "10s", value_name = "DURATION")]
     drain_delay: String,
     /// The name of this process in the lease and in Events. Default: the host's name.
@@ -237,7 +247,8 @@ impl Args {
         let client_ca = self.client_ca.filter(|file| !file.as_os_str().is_empty());
         let client_names: Vec<String> = non_empty(self.client_names).collect();
         if client_ca.is_none() && !client_names.is_empty() {
-            let message = "names in certificates say nothing unless --client-ca says whose these are".into();
+            let message =
+                "--client-names needs --client-ca, the authorities that issue the client certificates".into();
             return Err(UsageError::Value { flag: "client-names", message });
         }
         let system_namespaces = namespaces("system-namespaces", self.system_namespaces)?;
@@ -309,8 +320,8 @@ fn alone(roles: &[Role]) -> Result<(), UsageError> {
     if !roles.contains(&Role::Console) || roles.iter().all(|role| *role == Role::Console) {
         return Ok(());
     }
-    let message = "the console has no rights of its own, and the others have many: run it as a process and ServiceAccount of its \
-                   own, with --roles console";
+    let message = "the console must run without the rights of the other roles: run it as a separate process with its own ServiceAccount, \
+     with --roles console";
     Err(UsageError::Value { flag: "roles", message: message.into() })
 }
 
@@ -325,14 +336,13 @@ fn some_namespaces(
         return Ok(());
     }
     if roles.contains(&Role::Webhook) {
-        let message =
-            "a webhook is called for the whole cluster: say --roles reconciler, or leave --namespaces out";
+        let message = "the API server calls a webhook for the whole cluster: set --roles reconciler, or remove --namespaces";
         return refused(message.into());
     }
     match rule {
-        Some(rule) => {
-            refused(format!("--rule-name {rule} serves one rule in all namespaces: leave one of both out"))
-        }
+        Some(rule) => refused(format!(
+            "--rule-name {rule} copies one rule to all namespaces: remove --rule-name or --namespaces"
+        )),
         None => Ok(()),
     }
 }
@@ -352,7 +362,7 @@ fn sweep_interval(text: &str) -> Result<Duration, UsageError> {
     let interval = duration(flag, text)?;
     if interval < Duration::from_secs(1) {
         let message =
-            format!("{text:?} is less than a second, and every list would cut the one before short");
+            format!("{text:?} is less than a second, so each list would interrupt the previous one");
         return Err(UsageError::Value { flag, message });
     }
     Ok(interval)
@@ -369,7 +379,7 @@ mod tests {
         }
         for other in [Role::Webhook, Role::Reconciler] {
             let said = alone(&[Role::Console, other]).unwrap_err().to_string();
-            assert!(said.starts_with("--roles: the console has no rights of its own"), "{said}");
+            assert!(said.starts_with("--roles: the console must run without the rights"), "{said}");
         }
     }
 }

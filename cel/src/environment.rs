@@ -129,13 +129,13 @@ mod tests {
     #[test]
     fn what_cannot_run_is_refused() {
         for (source, says) in [
-            ("text.a >", "is no CEL expression (line 1 column "),
-            ("self.a == 1", "\"self\" is none of the variables object, text"),
-            ("frob(text.a)", "\"frob\" is no function"),
-            ("math.frob(1)", "\"math.frob\" is no function"),
+            ("text.a >", "is not a valid CEL expression (line 1 column "),
+            ("self.a == 1", "\"self\" is not a variable here; the variables are object, text"),
+            ("frob(text.a)", "\"frob\" is not a function"),
+            ("math.frob(1)", "\"math.frob\" is not a function"),
             ("text.all(a, text.all(b, text.all(c, a == b)))", "more than 2 deep"),
-            ("1 + 1", "gives a sum, never true or false"),
-            ("text.min", "gives a text, never true or false"),
+            ("1 + 1", "returns a sum, not true or false"),
+            ("text.min", "returns a text, not true or false"),
         ] {
             let refused = refused(source);
             assert!(refused.as_ref().is_some_and(|refused| refused.contains(says)), "{source}: {refused:?}");
@@ -153,7 +153,7 @@ mod tests {
         let mut evaluation = Evaluation::new(&environment, vec![("pods(deploy)", pods)], &mut budget);
         assert_eq!(evaluation.run(&names), Ok(Value::List(vec![Value::from("a!")].into())));
         let refused = environment.compile_value("pods(other)").unwrap_err().to_string();
-        assert!(refused.contains("\"other\" is none of the variables"), "{refused}");
+        assert!(refused.contains("\"other\" is not a variable here"), "{refused}");
     }
 
     #[test]

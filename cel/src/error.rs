@@ -10,19 +10,19 @@ use crate::terms;
 #[non_exhaustive]
 pub enum CompileError {
     /// The expression is too long.
-    #[error("is longer than {} bytes; split it", terms::LONGEST)]
+    #[error("is longer than {} bytes; split the expression", terms::LONGEST)]
     TooLong,
     /// The parser panics on the expression, or the parser's thread cannot start.
-    #[error("cannot be read; simplify it")]
+    #[error("cannot be parsed; simplify the expression")]
     Unreadable,
     /// The parser refuses the expression: the position, and the reason.
-    #[error("is no CEL expression ({0})")]
+    #[error("is not a valid CEL expression ({0})")]
     Syntax(String),
     /// The syntax tree is too deep to be evaluated on an ordinary stack.
-    #[error("nests too deep; flatten it, or split it into several")]
+    #[error("nests too deep; flatten the expression, or split it")]
     TooDeep,
     /// The expression reads a variable that the environment does not declare.
-    #[error("{name:?} is none of the variables {}", known.join(", "))]
+    #[error("{name:?} is not a variable here; the variables are {}", known.join(", "))]
     UnknownVariable {
         /// The variable's name, as the expression writes it.
         name: String,
@@ -30,10 +30,13 @@ pub enum CompileError {
         known: Vec<String>,
     },
     /// The expression calls a function that does not exist.
-    #[error("{0:?} is no function of CEL or of Kubernetes' CEL library")]
+    #[error("{0:?} is not a function of CEL or of Kubernetes' CEL library")]
     UnknownFunction(String),
     /// Loops nest too deep: each level multiplies the work.
-    #[error("nests all, exists, map or filter more than {} deep; flatten it", terms::DEEPEST_LOOP)]
+    #[error(
+        "nests all, exists, map or filter more than {} deep; flatten the expression",
+        terms::DEEPEST_LOOP
+    )]
     LoopsTooDeep,
     /// The expression, or an operand of a logical operator in it, can never be true or false: the reason.
     #[error("{0}")]
@@ -55,7 +58,8 @@ pub enum EvaluationError {
 pub(crate) fn reason(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(_) => {
-            "no such key: read what may be absent with .? and a default, as in a.?b.?c.orValue(1)".into()
+            "no such key: read a key that may be missing with .? and a default, as in a.?b.?c.orValue(1)"
+                .into()
         }
         ExecutionError::NoSuchOverload
         | ExecutionError::UnexpectedType { .. }
@@ -63,11 +67,11 @@ pub(crate) fn reason(error: &ExecutionError) -> String {
         | ExecutionError::ValuesNotComparable(..)
         | ExecutionError::UnsupportedBinaryOperator(..)
         | ExecutionError::UnsupportedUnaryOperator(..)
-        | ExecutionError::NotSupportedAsMethod { .. } => "a value is of another type than expected".into(),
+        | ExecutionError::NotSupportedAsMethod { .. } => "a value has an unexpected type".into(),
         ExecutionError::IndexOutOfBounds(_) => "index out of bounds".into(),
         ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => "division by zero".into(),
         ExecutionError::Overflow(..) => "a number is out of range".into(),
-        ExecutionError::FunctionError { function, .. } => format!("{function} does not take this value"),
+        ExecutionError::FunctionError { function, .. } => format!("{function} does not accept this value"),
         _ => "an error while evaluating".into(),
     }
 }

@@ -34,7 +34,7 @@ fn read(expression: &str) -> Result<IdedExpr, CompileError> {
     let mut program = Parser::new().enable_optional_syntax(true).parse(expression).map_err(|errors| {
         let first = errors.errors.first();
         let said = first.map(|error| format!("line {} column {}: {}", error.pos.0, error.pos.1, error.msg));
-        CompileError::Syntax(said.unwrap_or_else(|| "the parser does not say why".to_owned()))
+        CompileError::Syntax(said.unwrap_or_else(|| "the parser gives no reason".to_owned()))
     })?;
     if Terms::of(&program).is_too_deep {
         return Err(CompileError::TooDeep);

@@ -44,7 +44,7 @@ pub struct Pattern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PatternError {
     /// The text is no regular expression.
-    #[error("is no regular expression (RE2 syntax, without look-around and back-references)")]
+    #[error("is not a regular expression (RE2 syntax, without look-around and back-references)")]
     Invalid,
     /// The text is too long, or takes too much memory once compiled.
     #[error("is too large once compiled; lower its repetition counts")]

@@ -40,8 +40,7 @@ const OPTIONAL: Gives = Other("an optional");
 pub(crate) fn fault(program: &IdedExpr, type_of: TypeOf<'_>) -> Option<String> {
     let mut reader = Reader { type_of, bound: Vec::new(), fault: None };
     if let Other(what) = reader.read(program) {
-        let fault =
-            format!("gives {what}, never true or false; compare it with something, as in size(text) > 0");
+        let fault = format!("returns {what}, not true or false; add a comparison, as in size(text) > 0");
         return Some(reader.fault.unwrap_or(fault));
     }
     reader.fault
@@ -101,8 +100,7 @@ impl<'e> Reader<'e> {
     /// Reads an operand that must be true or false, and records a fault if the operand never is.
     fn truth(&mut self, expression: &'e IdedExpr, of: &str) {
         if let Other(what) = self.read(expression) {
-            let fault =
-                || format!("has {of} with {what}, which is never true or false; compare it with something");
+            let fault = || format!("has {of} with {what}, which is not true or false; add a comparison");
             self.fault.get_or_insert_with(fault);
         }
     }
@@ -238,23 +236,23 @@ mod tests {
     #[test]
     fn what_is_never_true_is_told() {
         for (expression, says) in [
-            ("1 + 1", "gives a sum"),
-            ("-1", "gives a number"),
-            ("'true'", "gives a text"),
-            ("[true]", "gives a list"),
-            ("{'a': true}", "gives a map"),
-            ("null", "gives null"),
-            ("text", "gives a map"),
-            ("text.enabled", "gives a text"),
-            ("text['enabled']", "gives a text"),
-            ("text.?enabled", "gives an optional"),
-            ("size(text)", "gives a number"),
-            ("text.a.size()", "gives a number"),
-            ("text.map(key, key == 'a')", "gives a list"),
-            ("text.filter(key, key == 'a')", "gives a list"),
-            ("text.a.find('[0-9]')", "gives a text"),
-            ("math.greatest(1, 2)", "gives a number"),
-            ("'a' in text ? 1 : true", "gives a number"),
+            ("1 + 1", "returns a sum"),
+            ("-1", "returns a number"),
+            ("'true'", "returns a text"),
+            ("[true]", "returns a list"),
+            ("{'a': true}", "returns a map"),
+            ("null", "returns null"),
+            ("text", "returns a map"),
+            ("text.enabled", "returns a text"),
+            ("text['enabled']", "returns a text"),
+            ("text.?enabled", "returns an optional"),
+            ("size(text)", "returns a number"),
+            ("text.a.size()", "returns a number"),
+            ("text.map(key, key == 'a')", "returns a list"),
+            ("text.filter(key, key == 'a')", "returns a list"),
+            ("text.a.find('[0-9]')", "returns a text"),
+            ("math.greatest(1, 2)", "returns a number"),
+            ("'a' in text ? 1 : true", "returns a number"),
             ("has(text.a) && text.a", "has && with a text"),
             ("text.a || true", "has || with a text"),
             ("!size(text)", "has ! with a number"),

@@ -9,7 +9,7 @@ use crate::validity::rfc3339;
 #[derive(Debug, thiserror::Error)]
 pub enum CertError {
     /// The PEM text holds no certificate.
-    #[error("no PEM certificate in it")]
+    #[error("the file has no PEM certificate")]
     NoCertificate,
     /// The text holds a certificate that cannot be decoded.
     #[error("the certificate cannot be decoded")]
@@ -36,7 +36,7 @@ pub enum CertError {
         subject: String,
     },
     /// The leaf would have no name, and so match no connection.
-    #[error("cannot issue a leaf for no DNS name and no IP address")]
+    #[error("cannot issue a leaf without a DNS name or IP address")]
     NoNames,
     /// The authority itself has expired, so clients would refuse anything that it signs.
     #[error("cannot issue `{subject}`: its authority expired at {}", rfc3339(*.not_after))]

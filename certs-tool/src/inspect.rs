@@ -235,7 +235,7 @@ impl fmt::Display for Finding {
             Self::Expired { origin, subject } => write!(f, "{origin}: `{subject}` has expired"),
             Self::NotYetValid { origin, subject } => write!(f, "{origin}: `{subject}` is not valid yet"),
             Self::KeyWithoutCertificate { origin } => {
-                write!(f, "{origin}: the key belongs to none of the certificates")
+                write!(f, "{origin}: the key does not belong to any of the certificates")
             }
             Self::UnreadableKey { origin, reason } => write!(f, "{origin}: {reason}"),
         }

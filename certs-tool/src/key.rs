@@ -34,13 +34,13 @@ impl fmt::Debug for PrivateKeyPem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The PEM text holds no section with a private key.
-    #[error("no PEM private key in it")]
+    #[error("the file has no PEM private key")]
     Absent,
     /// A key in its traditional form, which the signing library does not read.
     #[error("the key is not in PKCS#8 form; convert it with `openssl pkcs8 -topk8 -nocrypt`")]
     NotPkcs8,
     /// PKCS#8, but damaged, encrypted or of an unsupported algorithm.
-    #[error("the key cannot be decoded, or is neither ECDSA P-256/P-384, Ed25519 nor RSA")]
+    #[error("the key cannot be decoded, or is not an ECDSA P-256/P-384, Ed25519 or RSA key")]
     Undecodable,
 }
 

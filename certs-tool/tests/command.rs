@@ -69,7 +69,7 @@ fn findings_exit_with_one() {
     let mismatch = run(dir, &["inspect", "one/tls.crt", "two/tls.key"]);
     assert_eq!(mismatch.status.code(), Some(1));
     let said = String::from_utf8(mismatch.stderr).unwrap();
-    assert_eq!(said, "two/tls.key: the key belongs to none of the certificates\n");
+    assert_eq!(said, "two/tls.key: the key does not belong to any of the certificates\n");
 
     let expired = copyrator_certs::Authority::issue(
         "expired",

@@ -80,9 +80,9 @@ fn what_is_missing_is_named() {
 #[test]
 fn what_is_undecodable_is_named_and_not_quoted() {
     for (key, says) in [
-        ("ca.crt", "the CA Secret's `ca.crt`: no PEM certificate in it"),
-        ("ca.key", "the CA Secret's `ca.key`: no PEM private key in it"),
-        ("ca-old.crt", "the CA Secret's `ca-old.crt`: no PEM certificate in it"),
+        ("ca.crt", "the CA Secret's `ca.crt`: the file has no PEM certificate"),
+        ("ca.key", "the CA Secret's `ca.key`: the file has no PEM private key"),
+        ("ca-old.crt", "the CA Secret's `ca-old.crt`: the file has no PEM certificate"),
     ] {
         let mut data = secret("ca").to_data();
         data.insert(key.to_owned(), b"hunter2".to_vec());

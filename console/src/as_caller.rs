@@ -37,13 +37,13 @@ pub(crate) struct CallerClients {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unsent {
     /// The request is malformed.
-    #[error("this is not a request")]
+    #[error("this is not a valid HTTP request")]
     Malformed(#[source] request::Error),
     /// The request is not about one template, and was not sent.
     #[error("{method} {path} was not sent: this client writes templates only")]
     NotATemplate { method: Method, path: String },
     /// The request had no answer; the request may have been sent.
-    #[error("no answer of the API server: read the template to see whether it was written")]
+    #[error("the API server did not answer: read the template to see whether it was written")]
     Unanswered(#[source] Box<kube::Error>),
 }
 

@@ -64,7 +64,7 @@ impl Asked {
         };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             if !asked.given.insert(name.clone().into_owned()) {
-                return Err(wrong(format!("parameter {name:?} is there twice")));
+                return Err(wrong(format!("duplicate parameter {name:?}")));
             }
             let text = (!value.is_empty()).then(|| value.clone().into_owned());
             match &*name {
@@ -76,13 +76,13 @@ impl Asked {
                 "continue" => asked.next = text,
                 "after" => asked.after = text,
                 "dryRun" if value == "All" => asked.dry_run = true,
-                "dryRun" => return Err(wrong("dryRun: its one value is All".to_owned())),
+                "dryRun" => return Err(wrong("dryRun: the only allowed value is All".to_owned())),
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=MOST_ROWS).contains(limit));
                     asked.limit =
                         limit.ok_or_else(|| wrong(format!("limit: write a number from 1 to {MOST_ROWS}")))?;
                 }
-                _ => return Err(wrong(format!("there is no parameter {name:?}"))),
+                _ => return Err(wrong(format!("unknown parameter {name:?}"))),
             }
         }
         Ok(asked)
@@ -97,7 +97,7 @@ impl Asked {
         let names = names.split([',', ' ']).map(str::to_owned).collect();
         let names = namespaces("namespaces", names).map_err(|error| wrong(error.to_string()))?;
         if names.len() > NAMED {
-            return Err(wrong(format!("namespaces: name {NAMED} at most")));
+            return Err(wrong(format!("namespaces: at most {NAMED} are allowed")));
         }
         Ok(Self { namespaces: names.into_iter().map(Arc::from).collect(), ..self })
     }

@@ -82,12 +82,12 @@ impl Callers {
                 Some(cookie) => Ok(Pass { value: cookie.to_owned(), life: None }),
                 None => Err(Problem::new(
                     StatusCode::FORBIDDEN,
-                    "That token is not taken: it has been used, is older than a minute, or is another one. End copyrator console \
-                     and start it anew for another.",
+                    "This token is not valid: it was already used, is older than a minute, or is wrong. To get a new token, restart \
+                     copyrator console.",
                 )),
             },
             Self::Tokens { seal, seats } => {
-                let none = || Problem::new(StatusCode::BAD_REQUEST, "That is not a token.");
+                let none = || Problem::new(StatusCode::BAD_REQUEST, "This is not a token.");
                 let token = Token::read(token).ok_or_else(none)?;
                 seats.of(&token).await?;
                 let pass = seal.seal(&token, SystemTime::now());

@@ -40,10 +40,8 @@ pub(crate) const CONNECTIONS: usize = 64;
     after_help = "Examples:\n  copyrator console --open\n  copyrator console --as alice --as-group team-blue\n  \
     copyrator console --namespaces shop,web\n  copyrator console --listen 127.0.0.1:8001\n  \
     curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8001/api/v1/whoami\n\n\
-    It prints the page's address with a token that is taken once, within a minute, and a bearer token for curl that holds until the \
-    console ends. --namespaces names the namespaces to show where you may not list all; without it the context's is shown then. \
-    It ends with Ctrl-C. docs/console.md has the rest.\n\n\
-    Exit codes: 0 ended; 1 it cannot listen; 2 usage; 3 cluster unreachable."
+    The command prints the page's address with a token that works once, within a minute, and a bearer token for curl that works until the console ends. If you may not list all namespaces, --namespaces names those to show; default: the context's namespace. Ctrl-C ends the console. See docs/console.md for more.\n\n\
+    Exit codes: 0 ended; 1 cannot listen; 2 usage; 3 cluster unreachable."
 )]
 pub struct Args {
     /// Where to listen: an address of this machine alone, port 0 for any free one. For others, forward the port.
@@ -71,7 +69,7 @@ enum StartError {
     },
     #[error("cannot reach the cluster")]
     Unreachable(#[source] Box<kube::Error>),
-    #[error("cannot be reached by a browser: {0}")]
+    #[error("a browser cannot reach this address: {0}")]
     Host(String),
     #[error("cannot catch signals")]
     Signals(#[source] io::Error),
@@ -84,10 +82,10 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<SocketAddr>() {
         Ok(address) if address.ip().is_loopback() => Ok(address),
         Ok(_) => {
-            Err("it listens on loopback only, as 127.0.0.1:8001; for others, forward that port (ssh -L)"
+            Err("the console listens only on loopback, as in 127.0.0.1:8001; for remote access, forward the port (ssh -L)"
                 .to_owned())
         }
-        Err(_) => Err("write it as ADDRESS:PORT, as 127.0.0.1:8001".to_owned()),
+        Err(_) => Err("write ADDRESS:PORT, as in 127.0.0.1:8001".to_owned()),
     }
 }
 
@@ -134,7 +132,7 @@ impl Args {
             return Ok(Exit::Findings);
         }
         self.console.note(&format!(
-            "the page's address is taken once, within {} s; the token is for curl (Authorization: Bearer); Ctrl-C ends this",
+            "open the page's address once, within {} s; the token is for curl (Authorization: Bearer); Ctrl-C ends the console",
             TOKEN_LIFE.as_secs()
         ));
         let redirect =

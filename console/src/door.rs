@@ -72,11 +72,12 @@ impl Door {
         let mut taken = Vec::new();
         for (all, most) in [(&seat.places, AT_ONCE), (&self.places, ALL_AT_ONCE)] {
             let place = all.clone().try_acquire_owned();
-            taken.push(place.map_err(|_| busy(format!("{most} requests are being answered")))?);
+            taken.push(place.map_err(|_| busy(format!("the console is already answering {most} requests")))?);
         }
         if body.size_hint().upper().is_none_or(|most| most > SMALL) {
             let place = self.large.clone().try_acquire_owned();
-            let message = || format!("another body of more than {} KiB is being judged", SMALL >> 10);
+            let message =
+                || format!("the console is already checking another body of more than {} KiB", SMALL >> 10);
             taken.push(place.map_err(|_| busy(message()))?);
         }
         Ok(taken)
@@ -120,9 +121,10 @@ impl Door {
 /// The routes behind this door, below its base path.
 pub(super) fn behind(door: Arc<Door>, routes: Router) -> Router {
     let absent = async || {
-        Problem::new(StatusCode::NOT_FOUND, "there is no such path; GET /api/v1/openapi.json lists them")
+        Problem::new(StatusCode::NOT_FOUND, "path not found; GET /api/v1/openapi.json lists all paths")
     };
-    let not_so = async || Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not take this method");
+    let not_so =
+        async || Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not allow this method");
     let base = door.site.base.text().to_owned();
     let routes = routes.fallback(absent).method_not_allowed_fallback(not_so);
     let routes = routes.layer(from_fn_with_state(
@@ -144,7 +146,7 @@ fn below(base: &str, routes: Router) -> Router {
     if base.is_empty() {
         return routes;
     }
-    let message = format!("this console is below {base} (--base-path)");
+    let message = format!("the paths of this console begin with {base} (--base-path)");
     let beside = async move || Problem::new(StatusCode::NOT_FOUND, message);
     let home = base.to_owned();
     let to_home = get(async move || Redirect::permanent(&home));
@@ -169,7 +171,7 @@ pub(super) async fn at_most(most: usize, request: Request) -> Result<Bytes, Prob
     }
     let read = Limited::new(request.into_body(), most).collect();
     let Ok(read) = tokio::time::timeout(SENT_WITHIN, read).await else {
-        let message = format!("the body did not come within {} s", SENT_WITHIN.as_secs());
+        let message = format!("the body did not arrive within {} s", SENT_WITHIN.as_secs());
         return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, message));
     };
     match read {
@@ -178,7 +180,7 @@ pub(super) async fn at_most(most: usize, request: Request) -> Result<Bytes, Prob
             let message = format!("the body has more than {} KiB", most >> 10);
             Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message))
         }
-        Err(_) => Err(Problem::new(StatusCode::BAD_REQUEST, "the body broke off")),
+        Err(_) => Err(Problem::new(StatusCode::BAD_REQUEST, "the body is incomplete")),
     }
 }
 

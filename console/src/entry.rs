@@ -18,7 +18,7 @@ const BYTES: usize = 16;
 
 /// The operating system has no random bytes.
 #[derive(Debug, thiserror::Error)]
-#[error("the operating system has no random bytes for the tokens of this run")]
+#[error("the operating system returned no random bytes for the tokens")]
 pub struct NoRandomness;
 
 /// The secrets of one run. `Entry` has no `Debug`, so its secrets cannot reach a formatter.

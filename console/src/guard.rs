@@ -12,11 +12,13 @@ use http::{HeaderMap, Method, Uri, header, request::Parts, uri::Authority};
 /// Why a request is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
-    #[error("this console answers to {hosts} only, {setting}")]
+    #[error("this console answers only requests for {hosts}, {setting}")]
     Host { hosts: String, setting: &'static str },
-    #[error("this console takes requests of its own pages only, not of another origin")]
+    #[error("this console accepts requests only from its own pages, not from another origin")]
     Origin,
-    #[error("this console takes requests of its own pages and of the address bar only, not of another site")]
+    #[error(
+        "this console accepts requests only from its own pages and the address bar, not from another site"
+    )]
     Site,
 }
 
@@ -32,7 +34,7 @@ impl FromStr for AllowedHost {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parsed = Self::parse(text);
-        parsed.ok_or_else(|| format!("{text:?} is not HOST or HOST:PORT, as console.example.com"))
+        parsed.ok_or_else(|| format!("{text:?} is not HOST or HOST:PORT, as in console.example.com"))
     }
 }
 

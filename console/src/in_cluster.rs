@@ -102,7 +102,7 @@ pub async fn serve(args: ConsoleArgs, config: Config) -> Result<(), ConsoleError
     let listener = listen(args.console_addr, "the console").await?;
     let address = listener.local_addr().unwrap_or(args.console_addr);
     if tls.is_none() && !address.ip().is_loopback() {
-        tracing::warn!(%address, "plain HTTP: tokens can be read on the network, unless it is encrypted before this address");
+        tracing::warn!(%address, "plain HTTP: anyone on the network can read the tokens, unless a proxy in front encrypts the connection");
     }
     let limits = Limits {
         max_connections: CONNECTIONS,
@@ -122,7 +122,7 @@ pub async fn serve(args: ConsoleArgs, config: Config) -> Result<(), ConsoleError
         Ok::<(), Infallible>(())
     });
     administer(&mut tasks, config.admin_addr, config.drain_delay, readiness, metrics).await?;
-    tracing::info!(%address, "serving the console, with its callers' rights");
+    tracing::info!(%address, "serving the console with the rights of its users");
     let grace = config.drain_delay + LAST_REQUESTS;
     Ok(tasks.run(signals, grace).await.map_err(ServeError::Tasks)?)
 }

@@ -61,11 +61,12 @@ fn form(site: &Site, said: Option<&Problem>) -> Markup {
             @match (site.session, said) {
                 (Session::Run, Some(_)) => {}
                 (Session::Run, None) => p {
-                    "Paste the token that " code { "copyrator console" } " has printed behind " code { "#" } ". The token works once, and for one minute."
+                    "Paste the token that " code { "copyrator console" } " printed after " code { "#" } ". The token works once, within \
+                     one minute."
                 }
                 (Session::Token, _) => p {
-                    "Paste a token of yours that the cluster takes: you see what it may see. " code { "kubectl create token ACCOUNT" }
-                    " makes one for a ServiceAccount. Your browser keeps it sealed, for 8 hours at most."
+                    "Paste your token for this cluster: the console shows what the token may read. " code { "kubectl create token ACCOUNT" }
+                    " creates a token for a ServiceAccount. Your browser keeps the token encrypted, for at most 8 hours."
                 }
             }
             form method="post" action=(site.base.at("/login")) {

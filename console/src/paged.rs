@@ -55,7 +55,7 @@ fn token(key: &Key) -> String {
 fn read(token: &str) -> Result<Key, Problem> {
     let bytes = URL_SAFE_NO_PAD.decode(token).ok();
     let key = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    key.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "continue: take it from the page before"))
+    key.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "continue: use the value from the previous page"))
 }
 
 #[cfg(test)]

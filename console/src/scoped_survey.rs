@@ -59,7 +59,7 @@ pub(super) async fn requested_surveys(seat: &Seat, asked: &Asked) -> Result<Requ
     for ScopedSurvey { namespace, survey, .. } in &surveys {
         if survey.begun.elapsed() > FRESH {
             notes.push(format!(
-                "seen at {}, since looking takes long here: reload for a new look (Cache-Control: no-cache)",
+                "read at {}, because reading this cluster takes long: reload for new data (Cache-Control: no-cache)",
                 write_time(survey.now)
             ));
         }

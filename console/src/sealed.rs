@@ -24,11 +24,11 @@ const TIME: usize = 8;
 /// Why a token gets no cookie.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unsealed {
-    #[error("That token has ended.")]
+    #[error("This token has expired.")]
     Over,
-    #[error("That token is too long for a cookie: send it as Authorization: Bearer, as curl does.")]
+    #[error("This token is too long for a cookie: send it with curl as Authorization: Bearer.")]
     TooLong,
-    #[error("The operating system has no random bytes.")]
+    #[error("The operating system returned no random bytes.")]
     Randomness,
 }
 

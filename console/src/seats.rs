@@ -36,7 +36,7 @@ const TURN: Duration = Duration::from_secs(5);
 const SURVEYS_AT_ONCE: usize = 2;
 /// The message for a token that the API server does not accept.
 const NOT_TAKEN: &str =
-    "the API server does not take this token: it has ended, was withdrawn, or is of another cluster";
+    "the API server does not accept this token: it has expired, was revoked, or is for another cluster";
 /// The default namespace of users, who have no namespace of their own.
 const NO_HOME: &str = "default";
 /// The cluster in words.
@@ -142,7 +142,7 @@ impl Seats {
     /// ServiceAccount is its namespace.
     async fn known(&self, token: &Token) -> Result<Known, Problem> {
         let Ok(_turn) = tokio::time::timeout(TURN, self.asking.acquire()).await else {
-            return Err(crowded("many unknown tokens are being asked about"));
+            return Err(crowded("the console is already checking many unknown tokens"));
         };
         // A concurrent request may have found the token refused meanwhile.
         if self.refused.holds(&token.id(), Instant::now()) {
@@ -187,8 +187,8 @@ impl Seats {
             seat.turn = other.seat.turn.clone();
         }
         if occupied.len() >= SEATS && !occupied.contains_key(&id) {
-            let leaving = leaving(&occupied, &holder)
-                .ok_or_else(|| crowded("as many people as this console serves are at it"))?;
+            let leaving =
+                leaving(&occupied, &holder).ok_or_else(|| crowded("too many people use this console now"))?;
             if let Some(left) = occupied.remove(&leaving) {
                 left.seat.ended.cancel();
             }

@@ -20,7 +20,8 @@ impl FromStr for BasePath {
         match path.strip_prefix('/') {
             Some(parts) if parts.split('/').all(is_part) => Ok(Self(path.to_owned())),
             None if path.is_empty() => Ok(Self::default()),
-            _ => Err("write it as /copyrator or /tools/copyrator: letters, digits, - _ . ~".to_owned()),
+            _ => Err("write a path such as /copyrator or /tools/copyrator, with letters, digits, - _ . ~"
+                .to_owned()),
         }
     }
 }
@@ -72,10 +73,10 @@ impl Session {
     pub(super) fn stranger(self, is_write: bool) -> &'static str {
         match (self, is_write) {
             (Self::Run, true) => {
-                "to write, send Authorization: Bearer with the token that this run has printed"
+                "to write, send Authorization: Bearer with the token that copyrator console printed"
             }
             (Self::Run, false) => {
-                "log in, or send Authorization: Bearer with the token that this run has printed"
+                "log in, or send Authorization: Bearer with the token that copyrator console printed"
             }
             (Self::Token, true) => "to write, send Authorization: Bearer with your token of this cluster",
             (Self::Token, false) => "log in, or send Authorization: Bearer with your token of this cluster",
@@ -86,7 +87,7 @@ impl Session {
     pub(super) fn bearer(self) -> &'static str {
         match self {
             Self::Run => "The token that copyrator console prints",
-            Self::Token => "Your token of the cluster, as kubectl create token prints one",
+            Self::Token => "Your token for the cluster, as from kubectl create token",
         }
     }
 }

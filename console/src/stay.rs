@@ -38,7 +38,7 @@ impl Stay {
         match timeout_at(self.0.until, done).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(_)) => {
-                let message = "internal error of the console; its output, where it runs, has the details";
+                let message = "internal error of the console; see its log for details";
                 Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, message))
             }
             Err(_) => {

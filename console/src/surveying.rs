@@ -79,10 +79,12 @@ pub(super) async fn take(
     });
     match looked.await {
         Ok(Some(taken)) => taken.map_err(refused),
-        Ok(None) => Err(busy("the console ends, or has given the place of this caller to another one")),
+        Ok(None) => Err(busy("the console is shutting down, or another user has taken this session's place")),
         Err(failed) => match failed.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            Err(_) => Err(busy("the console ends, or has given the place of this caller to another one")),
+            Err(_) => {
+                Err(busy("the console is shutting down, or another user has taken this session's place"))
+            }
         },
     }
 }

@@ -98,7 +98,7 @@ impl Run {
             ),
             _ => (
                 404,
-                json!({ "kind": "Status", "status": "Failure", "message": "no such path", "reason": "NotFound", "code": 404 }),
+                json!({ "kind": "Status", "status": "Failure", "message": "path not found", "reason": "NotFound", "code": 404 }),
             ),
         })
     }
@@ -427,11 +427,11 @@ async fn every_view_is_a_page_of_its_own_and_says_what_to_do_next() {
     for (path, part) in [
         ("/", "Nothing is declared yet"),
         ("/where", "Nothing is copied here"),
-        ("/object/configmap/shop/app", "every user whom the cluster's RBAC allows it"),
+        ("/object/configmap/shop/app", "every user with RBAC rights on the object"),
         ("/object/configmap/shop/absent", "This does not exist"),
-        ("/restarts", "No workload is asked to restart"),
-        ("/policies", "No object violates a policy"),
-        ("/live", "Nothing was reported lately"),
+        ("/restarts", "No monitor or annotation selects a workload"),
+        ("/policies", "no object violates a policy"),
+        ("/live", "No recent Events"),
         ("/where?namespaces=shop,web", "namespaces=shop%2Cweb"),
     ] {
         let (_, headers, body) =

@@ -162,12 +162,14 @@ fn raw(value: &impl Serialize) -> Option<Box<RawValue>> {
 fn said(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let mut why = match text.find(", expected ") {
-        _ if text.starts_with("recursion limit") => "it is nested more than 128 levels deep".to_owned(),
+        _ if text.starts_with("recursion limit") => {
+            "the object is nested more than 128 levels deep".to_owned()
+        }
         Some(at) => {
-            format!("it has something else than what is expected: {}", &text[at + ", expected ".len()..])
+            format!("a value has the wrong type, expected {}", &text[at + ", expected ".len()..])
         }
         None if text.starts_with("missing field") || text.starts_with("duplicate field") => text,
-        None => format!("it is not understood at line {} column {}", error.line(), error.column()),
+        None => format!("syntax error at line {} column {}", error.line(), error.column()),
     };
     why.truncate(why.floor_char_boundary(LONGEST_REASON));
     why

@@ -193,7 +193,7 @@ impl Joined {
         not_at_home(&mut rule, findings);
         let lost = lost || findings.iter().any(|finding| finding.about == "copy.name");
         if rule.spec.targets.is_empty() {
-            let told = "no namespace is selected, so no rule is made";
+            let told = "the rule would select no namespace, so import makes no rule";
             findings.push(if lost { none("targets", told) } else { differs("targets", told) });
             return None;
         }
@@ -207,7 +207,9 @@ impl Joined {
         if wrong.is_empty() {
             return Some(rule);
         }
-        findings.extend(wrong.into_iter().map(|message| none("rule", format!("no rule is made: {message}"))));
+        findings.extend(
+            wrong.into_iter().map(|message| none("rule", format!("import makes no rule: {message}"))),
+        );
         None
     }
 }
@@ -227,8 +229,8 @@ fn not_at_home(rule: &mut DraftRule, findings: &mut Vec<Finding>) {
     findings.push(none(
         "copy.name",
         format!(
-            "no copy is made in the source's own namespace, under another name neither: {name} in {home}, if it is \
-             there, stays as it is and follows nobody"
+            "Copyrator makes no copy in the source's own namespace: if {home}/{name} exists, it stays as it is and no longer follows the \
+             source"
         ),
     ));
     for names in rule.spec.targets.iter_mut().filter_map(|term| term.names.as_mut()) {
@@ -258,7 +260,7 @@ fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
     } else if !named.into_iter().all(|name| NameKind::Object.is_name(name)) {
         Err("a name in the rule is not a valid object name")
     } else if !keys.clone().all(|key| NameKind::DataKey.is_name(key)) || keys.count() > MOST {
-        Err("the rule has more than 64 keys, or a key that is no valid key of a ConfigMap or Secret")
+        Err("the rule has more than 64 keys, or an invalid key for a ConfigMap or Secret")
     } else if spec.targets.len() > MOST || spec.exclude_targets.len() > MOST {
         Err("the rule has more than 64 targets or exclusions: select the namespaces by label")
     } else if globs.into_iter().any(|glob| glob.len() > 253) {

@@ -51,8 +51,8 @@ pub(super) fn values(imported: &Imported) -> Option<String> {
     }
     (!values.is_empty()).then(|| {
         format!(
-            "Grant Copyrator the kinds, by values of its chart beside those that are set: {}. With each kind the reconciler gets the \
-             right to write all objects of it; with use: [forEach] alone, to read them.",
+            "Grant Copyrator the kinds: add these values of its chart: {}. The reconciler may then write all objects of each kind; with \
+             use: [forEach] alone, it may only read them.",
             values.join("; ")
         )
     })

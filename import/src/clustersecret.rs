@@ -21,7 +21,8 @@ pub(super) fn draft(secret: &ClusterSecret, options: &Options) -> Draft {
     let origin = Origin::new(Tool::ClusterSecret, "ClusterSecret", "", &secret.name);
     let mut findings = Vec::new();
     for field in &secret.unknown {
-        let told = format!("{field} is not understood, so no rule is made: write one by hand");
+        let told =
+            format!("import does not know the field {field}, so it makes no rule: write the rule by hand");
         findings.push(none(field, told));
     }
     let everything = vec![".*".to_owned()];
@@ -36,15 +37,16 @@ pub(super) fn draft(secret: &ClusterSecret, options: &Options) -> Draft {
     let can_exclude = lost.is_empty() && secret.unknown.is_empty();
     findings.extend(lost);
     if !can_exclude {
-        let told = "no rule is made: avoidNamespaces cannot be converted, and without it the rule would select more namespaces than today";
+        let told = "import makes no rule: it cannot convert avoidNamespaces, and a rule without them would copy to more namespaces than \
+         today";
         if secret.unknown.is_empty() {
             findings.push(none("avoidNamespaces", told));
         }
         return Draft { origin, findings, rule: None };
     }
     if let Some(pattern) = loose {
-        findings.push(differs("matchNamespace", format!("ClusterSecret anchors a pattern at its beginning only, so that \
-            {pattern:?} matches whatever begins so: the globs here say the same, which may be more than was meant")));
+        findings.push(differs("matchNamespace", format!("ClusterSecret anchors a pattern only at its beginning, so {pattern:?} matches \
+         every namespace whose name begins with it. The globs of this rule do the same: check that you mean all of them")));
     }
     let Some(mut rule) = source(secret, options, &mut findings) else {
         return Draft { origin, findings, rule: None };
@@ -58,17 +60,17 @@ pub(super) fn draft(secret: &ClusterSecret, options: &Options) -> Draft {
         rule.shape().labels = Some(MetaShape { set: labels, ..MetaShape::default() });
     }
     findings.extend([
-        differs("type", format!("a copy has its source's type; ClusterSecret gives {:?}. Where they differ, the Secrets that \
-            are there are reported as conflicts: make the source of the type that is wanted", secret.type_.as_deref().unwrap_or("Opaque"))),
-        differs("conflictPolicy", "ClusterSecret with REPLACE_EXISTING writes over whatever has the name; this takes over what \
-            has the same content, and reports the rest"),
-        differs("source", "a change of the source reaches the copies at once, and an edited or deleted copy is put right; \
-            ClusterSecret watches neither. When the source goes, its copies go after 5 minutes (deletionGrace, \
-            deletionPolicy: Retain to keep them)"),
-        differs("uninstall", "ClusterSecret removes its Secrets by name when the ClusterSecret is deleted, also what \
-            Copyrator has taken over: stop its operator, take the finalizers off the ClusterSecret, then delete it"),
-        differs("authority", "the user who applies the rule must be allowed to read the source and to write in the targets; \
-            ClusterSecret only needs the right to write ClusterSecrets"),
+        differs("type", format!("a copy has its source's type; ClusterSecret writes {:?}. If the types differ, Copyrator reports existing \
+         Secrets as conflicts: give the source Secret the type that you need", secret.type_.as_deref().unwrap_or("Opaque"))),
+        differs("conflictPolicy", "ClusterSecret with REPLACE_EXISTING overwrites every Secret of the name; this rule takes over Secrets \
+         with the same content, and reports the others as conflicts"),
+        differs("source", "Copyrator updates the copies when the source changes, and restores an edited or deleted copy; ClusterSecret \
+         watches neither. When the source is deleted, Copyrator deletes its copies after 5 minutes (deletionGrace; deletionPolicy: Retain \
+         keeps them)"),
+        differs("uninstall", "when you delete a ClusterSecret, its operator deletes its Secrets by name, also those that Copyrator has \
+         taken over: stop the operator, remove the finalizers from the ClusterSecret, then delete it"),
+        differs("authority", "the user who applies the rule must be allowed to read the source and to write in the target namespaces; for \
+         ClusterSecret, the right to write ClusterSecrets is enough"),
     ]);
     Draft { origin, findings, rule: Some(rule) }
 }
@@ -93,16 +95,16 @@ fn source(
     let place = home.filter(|home| NameKind::Object.is_name(home)).unwrap_or("SOURCE-NAMESPACE");
     let type_ = secret.type_.as_deref().unwrap_or("Opaque");
     let also = match home {
-        Some(_) => "the rule below copies it",
-        None => "then say --source-namespace, and a rule is made",
+        Some(_) => "the rule below copies this Secret",
+        None => "then import again with --source-namespace",
     };
     findings.push(none(
         "data",
         format!(
-            "holds its values itself (keys: {}), and a rule copies from a Secret: make the Secret {place}/{name} of type \
-             {type_} first; {also}. From one of its copies: kubectl get secret {shell_name} -n NAMESPACE-OF-A-COPY -o json | jq \
-             '{{apiVersion, kind, type, data, metadata: {{name: .metadata.name, namespace: \"{place}\"}}}}' | kubectl create \
-             -f -. If {place} is itself among its namespaces, the copy there is the source; take {place} out of matchNamespace",
+            "contains the values (keys: {}), but a rule copies from a Secret: first create the Secret {place}/{name} of type {type_}; \
+             {also}. To create the Secret from one of its copies: kubectl get secret {shell_name} -n NAMESPACE-OF-A-COPY -o json | jq \
+             '{{apiVersion, kind, type, data, metadata: {{name: .metadata.name, namespace: \"{place}\"}}}}' | kubectl create -f -. If the \
+             ClusterSecret also writes to {place}, the Secret there becomes the source: remove {place} from matchNamespace",
             if secret.keys.is_empty() { "none".into() } else { secret.keys.join(", ") },
         ),
     ));

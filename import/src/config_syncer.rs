@@ -26,8 +26,8 @@ pub(super) fn draft(object: &AnnotatedObject) -> Option<Draft> {
         findings.push(none(
             CONTEXTS,
             format!(
-                "copies into other clusters ({contexts:?}) are not made: have what deploys to \
-            those clusters write the object, and install Copyrator in each"
+                "Copyrator does not copy into other clusters ({contexts:?}): deploy the object to each of those clusters, and install \
+                 Copyrator there"
             ),
         ));
     }
@@ -48,28 +48,28 @@ pub(super) fn draft(object: &AnnotatedObject) -> Option<Draft> {
     findings.extend([
         differs(
             "copy.labels",
-            "labels are carried over, as config-syncer does, but for the tracking marks of other tools \
-            (Argo CD, Flux, Helm, …); its own origin labels stay on copies that are taken over",
+            "like config-syncer, Copyrator copies all labels, but not the tracking labels of other tools (Argo CD, Flux, Helm, …); \
+             config-syncer's origin labels stay on copies that Copyrator takes over",
         ),
         differs(
             "copy.annotations",
-            "annotations are not carried over; config-syncer copies all of them, also kubectl's and \
-            Argo CD's. Name those that are needed in copy.annotations.keep",
+            "Copyrator copies no annotations; config-syncer copies all, even those of kubectl and Argo CD. List those that you need in \
+             copy.annotations.keep",
         ),
         differs(
             "conflictPolicy",
-            "config-syncer writes over whatever has the name; this takes over what has the same \
-            content, and reports the rest",
+            "config-syncer overwrites every object of the name; this rule takes over objects with the same content, and reports the \
+             others as conflicts",
         ),
         differs(
             "deletionGrace",
-            "an orphaned copy is deleted after 5 minutes instead of at once \
-            (deletionGrace: 0s), also where a namespace has lost its label, which config-syncer passes over",
+            "Copyrator deletes an orphaned copy after 5 minutes instead of at once (deletionGrace: 0s), also when a namespace has lost \
+             its label; config-syncer keeps that copy",
         ),
         differs(
             "authority",
-            "the user who applies the rule must be allowed to read the source and to write in the targets; \
-            config-syncer asks nobody. Its --config-source-namespace is not seen here: it may copy less",
+            "the user who applies the rule must be allowed to read the source and to write in the target namespaces; config-syncer does \
+             not check this. Import does not see its --config-source-namespace, with which it copies from one namespace only",
         ),
     ]);
     Some(Draft { origin, findings, rule: Some(rule) })

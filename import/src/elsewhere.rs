@@ -9,15 +9,15 @@ pub(super) fn unsaid(group: &str, kind: &str, namespace: &str, name: &str) -> Op
         ("policies.kyverno.io", "GeneratingPolicy" | "NamespacedGeneratingPolicy") => (
             Tool::Kyverno,
             "spec",
-            "its expressions call functions of Kyverno, which are not read here: where it makes objects in each Namespace, or for each object \
-             of a kind, write a CopyratorTemplate with forEach.namespaces or forEach.objects, whose expressions are CEL, too; where it clones a ConfigMap or Secret, a \
-             CopyratorRule",
+            "import does not read this kind, whose expressions call Kyverno's own functions: write a CopyratorTemplate \
+             (forEach.namespaces or forEach.objects, with CEL) if the policy makes objects, or a CopyratorRule if it clones a ConfigMap \
+             or Secret",
         ),
         ("redhatcop.redhat.io", "GroupConfig" | "UserConfig") => (
             Tool::NamespaceConfig,
             "spec",
-            "nothing is made for users or groups: have what makes their namespaces label them, and write a CopyratorTemplate \
-             with forEach.namespaces for these",
+            "Copyrator makes no objects for users or groups: label their namespaces when you create them, and write a CopyratorTemplate \
+             with forEach.namespaces",
         ),
         _ => return None,
     };

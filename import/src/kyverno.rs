@@ -66,11 +66,14 @@ pub(super) fn draft(
     of_rule.extend(exceptions.iter().filter_map(|exception| exception.lost(rule)));
     for field in generate.as_object().into_iter().flat_map(|fields| fields.keys()) {
         if field == "foreach" {
-            let told = "makes an object for each entry of a list, and a template has a fixed number of objects, so nothing is made: write \
-                an object for each entry by hand, with includeWhen";
+            let told = "makes an object for each entry of a list, but a template has a fixed number of objects, so import skips this \
+             rule: write one object for each entry by hand, with includeWhen";
             of_rule.push(none("generate.foreach", told));
         } else if !KNOWN.contains(&field.as_str()) {
-            of_rule.push(none(&format!("generate.{field}"), "is not understood, so nothing is made"));
+            of_rule.push(none(
+                &format!("generate.{field}"),
+                "is a field that import does not know, so import skips this rule",
+            ));
         }
     }
     let owner = Owner::of(&generate["data"]["metadata"]);
@@ -134,7 +137,7 @@ fn into_matched(
     let Some(text) = rule.body["generate"]["namespace"].as_str() else {
         return findings.push(none(
             about,
-            "is missing, as for objects that are in no namespace; Copyrator does not make such objects",
+            "is missing, so the rule makes cluster-scoped objects; Copyrator makes only namespaced objects",
         ));
     };
     let inner = text.trim().strip_prefix("{{").and_then(|text| text.strip_suffix("}}")).map(str::trim);
@@ -147,14 +150,14 @@ fn into_matched(
     let (of_matched, told): (&[&str], String) = match trigger {
         Trigger::Namespace => (
             &["request.object.metadata.name", "request.namespace", "request.name"],
-            "the namespace that the rule matches, and an object is made or copied there and nowhere else"
-                .into(),
+            "the namespace that the rule matches; Copyrator makes objects only in that namespace".into(),
         ),
         Trigger::Objects(kind) => (
             &["request.object.metadata.namespace", "request.namespace"],
             format!(
-                "the namespace of the {} that the rule matches, and what a template makes for an object goes there and nowhere else: keep this \
-                 rule with Kyverno, or write a CopyratorTemplate with forEach.namespaces, or a CopyratorRule, for the other namespace",
+                "the namespace of the {} that the rule matches; a template with forEach.objects makes objects only in that namespace: \
+                 keep this rule with Kyverno, or write a CopyratorRule or a CopyratorTemplate with forEach.namespaces for the other \
+                 namespace",
                 kind.kind
             ),
         ),
@@ -182,7 +185,7 @@ fn declared(
         return None;
     }
     if !generate["data"].is_object() {
-        findings.push(none("generate", "has neither data nor clone nor cloneList, so nothing is made"));
+        findings.push(none("generate", "has no data, clone or cloneList, so import skips this rule"));
         return None;
     }
     let of_kubernetes = || {
@@ -191,7 +194,7 @@ fn declared(
     };
     let Some(api_version) = text("apiVersion").or_else(of_kubernetes) else {
         let told = format!(
-            "is missing, and the apiVersion of {kind:?} is not known here: write the apiVersion, and import again"
+            "is missing, and import does not know the apiVersion of {kind:?}: add the apiVersion, and import again"
         );
         findings.push(none("generate.apiVersion", told));
         return None;
@@ -201,11 +204,11 @@ fn declared(
         metadata.remove("ownerReferences");
         let told = match rule.kept(true) {
             DeletionPolicy::Delete => "Copyrator itself sets the trigger as owner (deletionPolicy: Delete)",
-            DeletionPolicy::Retain => "with deletionPolicy: Retain the trigger is not the owner",
+            DeletionPolicy::Retain => "with deletionPolicy: Retain, Copyrator sets no owner",
         };
         findings.push(differs(
             "generate.data.metadata.ownerReferences",
-            format!("the {} is left out: {told}", trigger.one()),
+            format!("import leaves out the {} as owner: {told}", trigger.one()),
         ));
     }
     let mut expressions = Expressions::new(trigger.cel(), &OTHERS);
@@ -216,13 +219,13 @@ fn declared(
         let seen = match trigger {
             Trigger::Namespace => "the Namespace's name, labels and annotations".into(),
             Trigger::Objects(kind) => format!(
-                "the fields of the {0} by their paths, and those of metadata that Copyrator keeps (name, namespace, uid, labels, annotations)",
+                "the fields of the {0}; of its metadata only name, namespace, uid, labels and annotations",
                 kind.kind
             ),
         };
         let told = format!(
-            "nothing is made, since these have no equivalent that is certain: {lost}. Expressions \
-             see {seen}; write the template by hand, with CEL in ${{…}}"
+            "import skips this rule, because it cannot translate these expressions with certainty: {lost}. Expressions of a template can \
+             read {seen}: write the template by hand, with CEL in ${{…}}"
         );
         findings.push(none("generate", told));
         return None;
@@ -242,8 +245,8 @@ fn declared(
         let named = name.as_str().unwrap_or_default();
         if !["name", "uid"].iter().any(|field| named.contains(&format!("object.metadata.{field}"))) {
             let told = format!(
-                "{} in one namespace may give it one name: then it is made for the first of them, and another one is reported \
-                 (DuplicateName) until that goes; Kyverno writes it for each of them",
+                "several {} in one namespace may produce the same name: Copyrator makes the object for the first one and reports \
+                 DuplicateName for the others; Kyverno writes the object for each",
                 trigger.several()
             );
             findings.push(differs("generate.name", told));
@@ -266,8 +269,8 @@ fn whole_maps(body: &Value, findings: &mut Vec<Finding>) -> Vec<String> {
         .collect();
     if !read.is_empty() {
         let told = format!(
-            "nothing is made for an object without {}, and what was made for it before is no longer wanted; Kyverno lets its rule fail, \
-             and keeps what it has made",
+            "the template makes nothing for an object without {}, and Copyrator deletes what the template made for that object before; \
+             Kyverno's rule fails and keeps its objects",
             read.join(" or ")
         );
         findings.push(differs("includeWhen", told));

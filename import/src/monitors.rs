@@ -102,24 +102,25 @@ pub(super) fn behaviour(tool: Tool) -> [Finding; 4] {
     [
         differs(
             "strategy",
-            "a restart is the pod template's annotation copyrator.dev/restarted-for, which apply, Helm and GitOps leave alone",
+            "Copyrator restarts a workload by an annotation on its pod template, copyrator.dev/restarted-for; kubectl apply, Helm and \
+             GitOps tools keep this annotation",
         ),
         differs(
             "pace",
             format!(
-                "content must be unchanged for quietPeriod (2s by default), and minInterval (30s) lies between two restarts, never two \
-                 at once; changes in between are one restart. {tool} begins with each change that it sees"
+                "Copyrator waits until the content is unchanged for quietPeriod (2s by default), and at least minInterval (30s) between \
+                 two restarts; it never runs two at once, and one restart covers all changes in between. {tool} restarts at every change"
             ),
         ),
         differs(
             "watch",
-            "only objects of the workload's own namespace count, and only their content: what changed while Copyrator was \
-             away restarts once when it is back, a start of Copyrator nobody",
+            "only the content of objects in the workload's namespace counts. Content that changed while Copyrator was not running causes \
+             one restart later; the start of Copyrator itself restarts no workload",
         ),
         differs(
             "authority",
             format!(
-                "the user who applies the monitor must be allowed to patch the workload; {tool} asks nobody"
+                "the user who applies the monitor must be allowed to patch the workload; {tool} checks no user's rights"
             ),
         ),
     ]
@@ -166,7 +167,7 @@ fn wrong(monitor: &DraftMonitor) -> Vec<Finding> {
         let told = "is missing: pass -n NAMESPACE, the namespace of the object";
         return vec![none("metadata.namespace", told)];
     }
-    let refused = |message: &str| none("monitor", format!("no monitor is made: {message}"));
+    let refused = |message: &str| none("monitor", format!("import makes no monitor: {message}"));
     let watch = &monitor.spec.watch;
     let lists = watch.iter().flat_map(|term| [Some(&term.names), term.keys.as_ref()]).flatten();
     let mut names = monitor.name.as_deref().into_iter();
@@ -175,9 +176,7 @@ fn wrong(monitor: &DraftMonitor) -> Vec<Finding> {
     } else if !names.all(|name| NameKind::Object.is_name(name)) {
         Some("the monitor's name is not a valid object name")
     } else if watch.len() > MOST || lists.clone().any(|list| list.len() > MOST) {
-        Some(
-            "the monitor lists more than 64 objects with keys of their own, or more than 64 keys of one object",
-        )
+        Some("the monitor lists more than 64 objects with keys, or more than 64 keys of one object")
     } else if lists.flatten().any(|entry| entry.len() > 253) {
         Some("a name, glob or key in the monitor has more than 253 characters")
     } else {

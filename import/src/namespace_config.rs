@@ -65,7 +65,8 @@ pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraf
     let known = ["labelSelector", "annotationSelector"];
     for field in config.spec.as_object().into_iter().flat_map(|fields| fields.keys()) {
         if !known.contains(&field.as_str()) {
-            let told = "is not understood, so that no template is made: it may choose fewer namespaces";
+            let told = "is a field that import does not know, so import makes no template: without this field, the template could select \
+             more namespaces";
             findings.push(none(&format!("spec.{field}"), told));
         }
     }
@@ -73,7 +74,10 @@ pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraf
         Value::Null => Some(LabelSelector::default()),
         value => serde_json::from_value(value.clone())
             .map_err(|_| {
-                findings.push(none(&format!("spec.{field}"), "is not a selector: no template is made"))
+                findings.push(none(
+                    &format!("spec.{field}"),
+                    "is not a label selector, so import makes no template",
+                ))
             })
             .ok(),
     };
@@ -82,7 +86,7 @@ pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraf
         return TemplateDraft { origin, findings, template: None };
     };
     if config.templates.is_empty() {
-        findings.push(differs("spec.templates", "is empty, so nothing is made"));
+        findings.push(differs("spec.templates", "is empty, so import makes no template"));
         return TemplateDraft { origin, findings, template: None };
     }
     draft.terms = vec![TargetTerm { namespace_selector: Some(labels), names: None }];
@@ -95,8 +99,8 @@ pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraf
             Manifested::Secret => findings.push(none(&about, SECRET)),
             Manifested::Unread => findings.push(none(
                 &about,
-                "is not a manifest without its actions ({{ if }}, {{ range }} and the like around lines or in comments): write an object for \
-                 each case, with includeWhen",
+                "is not a valid manifest without its actions (such as {{ if }} or {{ range }}): write one object for each case, with \
+                 includeWhen",
             )),
             Manifested::Read(manifest, paths) => {
                 let said = said(&about, manifest, &mut findings);
@@ -110,35 +114,36 @@ pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraf
     findings.extend([
         differs(
             "excludeNamespaces",
-            "default, kube-* and openshift-* are left out, as namespace-configuration-operator leaves them out unless its ALLOW_SYSTEM_NAMESPACES is set",
+            "the template excludes default, kube-* and openshift-*, as namespace-configuration-operator does unless its \
+             ALLOW_SYSTEM_NAMESPACES is set",
         ),
         differs(
             "deletionGrace",
-            "what a namespace is to have no longer goes after 5 minutes, not at once (deletionGrace: 0s)",
+            "Copyrator deletes an object that the template no longer declares for its namespace after 5 minutes, not at once \
+             (deletionGrace: 0s)",
         ),
         differs(
             "uninstall",
-            "the operator deletes what it made when a NamespaceConfig is deleted, also what Copyrator has taken over: stop the \
-             operator, take the finalizers off the NamespaceConfig, then delete it",
+            "when you delete a NamespaceConfig, its operator deletes its objects, also those that Copyrator has taken over: stop the \
+             operator, remove the finalizers from the NamespaceConfig, then delete it",
         ),
     ]);
     TemplateDraft { origin, findings, template: Some(draft) }
 }
 
-pub(super) const SECRET: &str = "a Secret is not rendered, since everybody who may read the template could read its values: make it once, in a \
-     namespace of yours, and have a CopyratorRule copy it";
+pub(super) const SECRET: &str = "a template renders no Secret, because everyone who may read the template could read the Secret's values: \
+ create the Secret in one namespace, and copy it with a CopyratorRule";
 
 /// Converts a manifest to an object of a template; `None`, with a finding, if the manifest has no equivalent.
 fn said(about: &str, manifest: &Manifest, findings: &mut Vec<Finding>) -> Option<DraftObject> {
     let namespace = &manifest.object["metadata"]["namespace"];
     if namespace != "{{ .Name }}" {
         let where_ = match namespace.as_str() {
-            Some(_) => "its namespace is not {{ .Name }}",
-            None => "it names no namespace, as objects that are in none",
+            Some(_) => "metadata.namespace is not {{ .Name }}",
+            None => "metadata.namespace is missing",
         };
-        let told = format!(
-            "{where_}: a template makes objects in the namespace that it is rendered for, and nowhere else"
-        );
+        let told =
+            format!("{where_}: a template makes objects only in the namespace for which it is rendered");
         findings.push(none(about, told));
         return None;
     }
@@ -148,7 +153,8 @@ fn said(about: &str, manifest: &Manifest, findings: &mut Vec<Finding>) -> Option
         let lost = expressions.lost.join(", ");
         findings.push(none(
             about,
-            format!("it is not made, since these have no equivalent that is certain: {lost}. Write the object by hand, with CEL in ${{…}}"),
+            format!("import skips this object, because it cannot translate these expressions with certainty: {lost}. Write the object by \
+             hand, with CEL in ${{…}}"),
         ));
         return None;
     }
@@ -157,8 +163,8 @@ fn said(about: &str, manifest: &Manifest, findings: &mut Vec<Finding>) -> Option
     if !manifest.bare.is_empty() {
         let bare = manifest.bare.join(", ");
         let told = format!(
-            "{bare} stands without quotes, so that a value like 3 or true is a number or a boolean there, and a text here: where the \
-             field takes no text, write ${{int(…)}} or ${{bool(…)}}"
+            "{bare} has no quotes in the original, so a value like 3 or true is a number or boolean there, but a string in the template: \
+             if the field is not a string, write ${{int(…)}} or ${{bool(…)}}"
         );
         object.findings.push(differs(about, told));
     }
@@ -171,8 +177,8 @@ fn excluded(about: &str, paths: &[String]) -> Finding {
     differs(
         &format!("{about}.excludedPaths"),
         format!(
-            "with namespace-configuration-operator, other writers may change {}; Copyrator restores each field that the template names, so leave \
-             out the fields that others are to change",
+            "with namespace-configuration-operator, other writers may change {}; Copyrator restores each field that the template names, \
+             so leave out the fields that others are to change",
             all.join(", ")
         ),
     )

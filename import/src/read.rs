@@ -168,8 +168,9 @@ impl ImportInput {
 
     /// Adds a finding that a kind could not be listed.
     pub fn unread(&mut self, tool: Tool, kind: &str, scope: &str, why: &str) {
-        let told =
-            format!("could not be listed {scope}, so the result lacks what these objects ask for: {why}");
+        let told = format!(
+            "import could not list these objects {scope}, so the result lacks their rules, templates and monitors: {why}"
+        );
         self.others.push((Origin::new(tool, kind, "", "*"), none(kind, told)));
     }
 
@@ -199,17 +200,16 @@ impl ImportInput {
         let Some((annotation, tool)) = asked else { return };
         let message = match kind {
             "Job" | "CronJob" if tool.restarts() => format!(
-                "Jobs are never started or deleted by Copyrator: a {kind} gets what is there when it next runs"
+                "Copyrator never starts or deletes a Job: a {kind} reads the new content at its next run"
             ),
             // A controller's objects carry the annotations of their owner.
             "Pod" | "ReplicaSet" | "ControllerRevision" if tool.restarts() => return,
             _ if tool.restarts() => format!(
-                "only Deployments, StatefulSets and DaemonSets are restarted by their template: for the pods of this {kind} \
-                 write a ConfigMonitor with workloads.podSelector and strategy Evict"
+                "Copyrator restarts only Deployments, StatefulSets and DaemonSets through their pod template: for the pods of this \
+                 {kind}, write a ConfigMonitor with workloads.podSelector and strategy Evict"
             ),
             _ => format!(
-                "only ConfigMaps and Secrets are copied: keep {tool} for this {kind}, or have what makes the \
-                 namespaces write it"
+                "Copyrator copies only ConfigMaps and Secrets: keep {tool} for this {kind}, or let your namespace provisioning create it"
             ),
         };
         let origin = Origin::new(tool, kind, &meta.namespace, &meta.name);

@@ -41,10 +41,12 @@ pub(super) fn draft(found: &ImportInput, object: &AnnotatedObject) -> Option<Dra
         let told = match says(ALLOWED) {
             true => differs(
                 ALLOWED,
-                "only allows: nothing is copied unless a mirror asks for it, and each mirror that was \
-                found has a rule. The user who applies a rule must be allowed to read the source instead",
+                "allows mirrors but makes none; import makes a rule for each mirror that it finds. With Copyrator, the user who applies \
+                 the rule must be allowed to read the source",
             ),
-            false => differs(ALLOWED, "is not \"true\": nothing is copied today, and no rule is made"),
+            false => {
+                differs(ALLOWED, "is not \"true\", so reflector copies nothing and import makes no rule")
+            }
         };
         return Some(Draft { origin, findings: vec![told], rule: None });
     }
@@ -54,7 +56,7 @@ pub(super) fn draft(found: &ImportInput, object: &AnnotatedObject) -> Option<Dra
     findings.extend(behaviour());
     findings.push(differs(
         "deletionGrace",
-        "an orphaned copy is deleted after 5 minutes instead of at once (deletionGrace: 0s)",
+        "Copyrator deletes an orphaned copy after 5 minutes instead of at once (deletionGrace: 0s)",
     ));
     let rule = DraftRule::of(object.kind, &object.namespace, &object.name, targets);
     Some(Draft { origin, findings, rule: Some(rule) })
@@ -91,7 +93,7 @@ fn term(text: &str) -> Result<TargetTerm, String> {
     let mut values = selector.flat_map(|one| one.values.iter().flatten());
     if text.contains('(') && values.any(String::is_empty) {
         return Err(format!(
-            "{text:?} has an empty value in parentheses, which reflector passes over: take it out"
+            "{text:?} has an empty value in parentheses, which reflector ignores: remove the empty value"
         ));
     }
     Ok(term)
@@ -111,8 +113,8 @@ fn mirror(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: O
         return without(none(
             REFLECTS,
             format!(
-                "the source {from} was not found, so whether it allows this cannot be told: pass its manifest too, \
-                 or read it from the cluster"
+                "source {from} not found, so import cannot check whether the source allows this copy: pass its manifest too, or read the \
+                 source from the cluster"
             ),
         ));
     };
@@ -120,7 +122,7 @@ fn mirror(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: O
     if !says(ALLOWED) {
         return without(differs(
             REFLECTS,
-            format!("the source {from} does not allow it: nothing is copied today"),
+            format!("source {from} does not allow this copy, so it is not copied today"),
         ));
     }
     let mut unclear = Vec::new();
@@ -135,18 +137,18 @@ fn mirror(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: O
                 admits |= compiled.matches(|key| labels.get(key).map(String::as_str));
             }
             (None, Some(selector), None) if selector.match_expressions.is_none() => admits = true,
-            _ => unclear.push(none(ALLOWED_LABELS, "the namespace's labels are not known")),
+            _ => unclear.push(none(ALLOWED_LABELS, "import does not know the namespace's labels")),
         }
     }
     if !admits {
         return without(match unclear.pop() {
             Some(why) => none(
                 REFLECTS,
-                format!("whether the source {from} allows this namespace cannot be told: {}", why.message),
+                format!("import cannot check whether source {from} allows this namespace: {}", why.message),
             ),
             None => differs(
                 REFLECTS,
-                format!("the source {from} does not allow this namespace: nothing is copied today"),
+                format!("source {from} does not allow this namespace, so it is not copied today"),
             ),
         });
     }
@@ -158,8 +160,8 @@ fn mirror(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: O
     let mut findings: Vec<_> = behaviour().into();
     findings.push(differs(
         REFLECTS,
-        "the mirror becomes a copy: whatever writes it today (a manifest in Git, a chart) must let go of it first, or \
-         the two write against each other",
+        "the mirror becomes a copy: first remove the object from whatever writes it today (a manifest in Git, a chart), or both will \
+         overwrite each other",
     ));
     Draft { origin, findings, rule: Some(rule) }
 }
@@ -169,18 +171,17 @@ fn behaviour() -> [Finding; 3] {
     [
         differs(
             "conflictPolicy",
-            "reflector may write over an object that it did not make; this takes over what has the same content, and \
-             reports the rest",
+            "reflector may overwrite an object that it did not make; this rule takes over objects with the same content, and reports the \
+             others as conflicts",
         ),
         differs(
             "repair",
-            "a copy that is edited or deleted is put right at once; reflector waits for the source to change, \
-             or for its hourly round",
+            "Copyrator restores an edited or deleted copy at once; reflector waits for a change of the source, or for its hourly round",
         ),
         differs(
             "authority",
-            "the user who applies the rule must be allowed to read the source and to write in the targets; \
-             reflector asks nobody",
+            "the user who applies the rule must be allowed to read the source and to write in the target namespaces; reflector does not \
+             check this",
         ),
     ]
 }

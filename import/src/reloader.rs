@@ -65,15 +65,15 @@ pub(super) fn draft(found: &ImportInput, workload: &AnnotatedWorkload) -> Option
     let WatchList { watched, mut findings, .. } = asked;
     let watch = watched.terms();
     if watch.is_empty() {
-        let told = "no object is left for a monitor to watch, so no monitor is made";
+        let told = "the monitor would watch no object, so import makes no monitor";
         findings.push(differs("watch", told));
         return Some(MonitorDraft::nothing(origin, findings));
     }
     findings.extend(behaviour(Tool::Reloader));
     findings.push(differs(
         "flags",
-        "Reloader's own are not seen here: --auto-reload-all and --reload-on-create restart more, namespaces and labels to \
-         ignore less, and each annotation may have another name there",
+        "import does not see Reloader's flags: with --auto-reload-all or --reload-on-create Reloader restarts more workloads, with \
+         ignored namespaces or labels fewer; other flags rename its annotations",
     ));
     let mut monitor = DraftMonitor::of(workload, watch);
     monitor.spec.pace.min_interval = pause(workload, &mut findings);
@@ -109,13 +109,13 @@ impl WatchList<'_> {
             for key in [AUTO, about.auto].into_iter().filter(|key| text(key).is_some()) {
                 self.findings.push(differs(
                     key,
-                    "is not \"true\": without it nobody restarts here, there is no --auto-reload-all",
+                    "is not \"true\", so Copyrator does not restart this workload; Copyrator has no --auto-reload-all",
                 ));
             }
             return;
         }
         let Some(references) = &workload.references else {
-            let told = "the pod template cannot be read: write the objects that it refers to into spec.watch by hand";
+            let told = "import cannot read the pod template: list the objects that the template uses in spec.watch by hand";
             self.findings.push(none(auto.first().unwrap_or(&SEARCH), told));
             return;
         };
@@ -133,8 +133,8 @@ impl WatchList<'_> {
                 self.findings.push(none(
                     SEARCH,
                     format!(
-                        "{} {} was not found, so whether it says {MATCH} cannot be told: pass its manifest too, or read it \
-                         from the cluster",
+                        "{} {} not found, so import cannot check whether the object has {MATCH}: pass its manifest too, or read the \
+                         object from the cluster",
                         one.kind, one.name
                     ),
                 ));
@@ -143,8 +143,8 @@ impl WatchList<'_> {
         for key in auto.iter().chain(searches.then_some(&SEARCH)) {
             self.findings.push(differs(
                 key,
-                "what the pod template refers to now is listed, and of each object the keys that it uses; what it will refer \
-                 to later is not. copyrator.dev/restart=true on the workload, in place of this monitor, follows the template",
+                "the monitor lists the objects and keys that the pod template uses now. It does not follow later changes of the pod \
+                 template: annotate the workload with copyrator.dev/restart=true instead to follow them",
             ));
         }
     }
@@ -158,8 +158,7 @@ impl WatchList<'_> {
             Ok(globs) => globs,
             Err(why) => {
                 let told = format!(
-                    "the pattern {pattern:?} {why}; nothing stands for it here: write the names or globs that you mean into \
-                     spec.watch"
+                    "the pattern {pattern:?} {why}, so import cannot convert it: write the names or globs into spec.watch"
                 );
                 self.findings.push(none(about.reload, told));
                 return;
@@ -178,8 +177,8 @@ impl WatchList<'_> {
                 unwanted => self.findings.push(none(
                     about.reload,
                     format!(
-                        "{pattern:?} also means {}, which is excluded or ignored, and cannot be left out of a glob: write the \
-                         names that you mean into spec.watch",
+                        "{pattern:?} also matches {}, which are excluded or ignored, and a glob cannot exclude names: list the names in \
+                         spec.watch",
                         unwanted.join(", ")
                     ),
                 )),
@@ -206,8 +205,8 @@ impl WatchList<'_> {
         if let Some(about) = about {
             self.findings.push(none(
                 about,
-                "a SecretProviderClass is not watched: have the driver sync it into a Secret (secretObjects), and add that to \
-                 spec.watch",
+                "a monitor cannot watch a SecretProviderClass: let the driver sync it into a Secret (secretObjects), and add that Secret \
+                 to spec.watch",
             ));
         }
     }
@@ -232,8 +231,8 @@ fn pause(workload: &AnnotatedWorkload, findings: &mut Vec<Finding>) -> Option<Sp
     findings.push(differs(
         PAUSE,
         format!(
-            "is the least time between two restarts of ours (pace.minInterval: {text}). The Deployment is not paused \
-             meanwhile: what else is changed on it rolls out at once"
+            "becomes the minimum time between two restarts (pace.minInterval: {text}). Copyrator does not pause the Deployment: other \
+             changes to the Deployment roll out at once"
         ),
     ));
     Some(span)
@@ -249,7 +248,7 @@ fn left_behind(workload: &AnnotatedWorkload) -> Vec<Finding> {
         findings.push(differs(
             "spec.template",
             format!(
-                "{} stays on the pod template and does nothing; taking it off is a change of the template, and so one rollout",
+                "{} stays on the pod template and has no effect; removing it changes the pod template and causes one rollout",
                 left.join(", ")
             ),
         ));
@@ -257,11 +256,11 @@ fn left_behind(workload: &AnnotatedWorkload) -> Vec<Finding> {
     if workload.annotations.contains_key(PAUSED_AT) {
         findings.push(differs(
             PAUSED_AT,
-            "Reloader has paused this Deployment and would resume it: once Reloader is stopped, kubectl rollout resume does",
+            "Reloader has paused this Deployment: after you stop Reloader, resume the Deployment with kubectl rollout resume",
         ));
     }
     if workload.annotations.contains_key(STRATEGY) {
-        findings.push(differs(STRATEGY, "is for Argo Rollouts, and says nothing about this workload"));
+        findings.push(differs(STRATEGY, "is for Argo Rollouts and has no effect on this workload"));
     }
     findings
 }
@@ -270,8 +269,8 @@ fn left_behind(workload: &AnnotatedWorkload) -> Vec<Finding> {
 pub(super) fn ignored(object: &AnnotatedObject) -> Option<MonitorDraft> {
     object.annotation(IGNORE).filter(|text| *text == "true")?;
     let told = format!(
-        "the monitors that are made here leave it out; kubectl annotate {} {} -n {} copyrator.dev/restart=false says it for \
-         every other",
+        "the monitors of this import leave this object out; to exclude it everywhere: kubectl annotate {} {} -n {} \
+         copyrator.dev/restart=false",
         object.kind.resource().singular(),
         object.name,
         object.namespace

@@ -33,8 +33,7 @@ pub(super) fn draft(found: &ImportInput, object: &AnnotatedObject) -> Option<Dra
     if names.is_none() && labels.is_none() {
         let consent = object.annotation(ALLOWED)?;
         let told = format!(
-            "{consent:?} only says whether others may copy it: the user who applies a rule must be allowed to \
-            read it instead"
+            "{consent:?} only allows others to copy the object: with Copyrator, the user who applies a rule must be allowed to read it"
         );
         return Some(Draft { origin, findings: vec![differs(ALLOWED, told)], rule: None });
     }
@@ -52,30 +51,27 @@ pub(super) fn draft(found: &ImportInput, object: &AnnotatedObject) -> Option<Dra
             rule.shape().labels = Some(MetaShape { keep: vec!["*".into()], ..MetaShape::default() });
             findings.push(differs(
                 "copy.labels",
-                "labels are carried over, as replicator does, but for the tracking marks \
-                of other tools (Argo CD, Flux, Helm, …), of which Copyrator carries none",
+                "like replicator, Copyrator copies all labels, but not the tracking labels of other tools (Argo CD, Flux, Helm, …)",
             ));
         }
         Some("true") => {}
         Some(text) => findings.push(differs(
             STRIP_LABELS,
             format!(
-                "is {text:?}, and replicator strips labels \
-            whatever it says: so does this"
+                "is {text:?}; replicator removes labels for any value of the annotation, and this rule does, too"
             ),
         )),
     }
     if object.annotation(KEEP_OWNERS) == Some("true") {
         findings.push(none(
             KEEP_OWNERS,
-            "owner references are never carried over: they do not reach into another namespace, \
-            and the garbage collector removes what has one that dangles",
+            "Copyrator never copies ownerReferences: an owner must be in the same namespace, and the garbage collector deletes an object \
+             whose owner does not exist",
         ));
     }
     findings.push(differs(
         "deletionGrace",
-        "an orphaned copy is deleted after 5 minutes instead of at once \
-        (deletionGrace: 0s)",
+        "Copyrator deletes an orphaned copy after 5 minutes instead of at once (deletionGrace: 0s)",
     ));
     findings.extend(behaviour(object.kind));
     Some(Draft { origin, findings, rule: Some(rule) })
@@ -104,8 +100,8 @@ fn target(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: O
         .find(|one| one.kind == object.kind && *one.namespace == *from.namespace && *one.name == *from.name);
     let Some(known) = known else {
         let told = format!(
-            "the source {from} was not found, so whether it allows this cannot be told: pass its manifest \
-            too, or read it from the cluster"
+            "source {from} not found, so import cannot check whether the source allows this copy: pass its manifest too, or read the \
+             source from the cluster"
         );
         return without(none(FROM, told));
     };
@@ -116,14 +112,14 @@ fn target(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: O
     let allowed = strict(ALLOWED_NAMES, known.annotation(ALLOWED_NAMES).unwrap_or_default(), &mut unclear);
     if !consents || !allowed.iter().any(|glob| matches(glob, &object.namespace)) {
         let told = match unclear.pop().filter(|_| consents) {
-            Some(why) => {
-                none(FROM, format!("whether the source {from} allows it cannot be told: {}", why.message))
-            }
+            Some(why) => none(
+                FROM,
+                format!("import cannot check whether source {from} allows this copy: {}", why.message),
+            ),
             None => differs(
                 FROM,
                 format!(
-                    "the source {from} does not allow it: nothing is copied today, unless replicator \
-                runs with --allow-all"
+                    "source {from} does not allow this copy, so replicator copies it only with --allow-all"
                 ),
             ),
         };
@@ -141,10 +137,13 @@ fn target(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: O
     let mut findings = vec![
         differs(
             FROM,
-            "the target becomes a copy: whatever writes it today (a manifest in Git, a chart) must let go of it \
-            first, or the two write against each other",
+            "the target becomes a copy: first remove the object from whatever writes it today (a manifest in Git, a chart), or both will \
+             overwrite each other",
         ),
-        differs("deletionPolicy", "when the source goes, the copy stays as it is; replicator would empty it"),
+        differs(
+            "deletionPolicy",
+            "when the source is deleted, the copy keeps its content; replicator would empty the copy",
+        ),
     ];
     findings.extend(behaviour(object.kind));
     Draft { origin, findings, rule: Some(rule) }
@@ -155,25 +154,24 @@ fn behaviour(kind: Kind) -> Vec<Finding> {
     let mut all = vec![
         differs(
             "conflictPolicy",
-            "replicator writes its keys into whatever has the name; this takes over what has the same \
-            content, and reports the rest",
+            "replicator writes its keys into every object of the name; this rule takes over objects with the same content, and reports \
+             the others as conflicts",
         ),
         differs(
             "data",
-            "a copy has exactly its source's keys; replicator merges them with those that are there, and such \
-            an object is reported as a conflict, not taken over",
+            "a copy has exactly its source's keys; replicator adds them to the keys of an existing object, which Copyrator reports as a \
+             conflict",
         ),
         differs(
             "authority",
-            "the user who applies the rule must be allowed to read the source and to write in the targets; \
-            replicator asks nobody whether they may push",
+            "the user who applies the rule must be allowed to read the source and to write in the target namespaces; replicator does not \
+             check this",
         ),
     ];
     if kind == Kind::Secret {
         all.push(differs(
             "type",
-            "a copy has its source's type; replicator keeps the type that is there, and such an object \
-            is reported as a conflict, not taken over",
+            "a copy has its source's type; replicator keeps the type of an existing object, which Copyrator reports as a conflict",
         ));
     }
     all

@@ -23,16 +23,12 @@ pub(super) fn draft(rule: &SeedRule) -> Draft {
         findings.push(none("ruleType", "is neither configmap nor secret: write spec.source.kind by hand"));
     }
     if rule.selector.is_none() {
-        findings.push(none(
-            "selector",
-            "is not a map of labels, which the first Copyrator needs: write \
-            spec.source.objectSelector by hand",
-        ));
+        findings.push(none("selector", "is not a map of labels: write spec.source.objectSelector by hand"));
     }
     if rule.sources.is_empty() {
         findings.push(none(
             "namespace",
-            "does not say where the sources are: write spec.source.namespaces by hand",
+            "names no namespace of the sources: write spec.source.namespaces by hand",
         ));
     }
     let (Some(kind), Some(selector), Some(first)) = (kind, &rule.selector, rule.sources.first()) else {
@@ -52,28 +48,27 @@ pub(super) fn draft(rule: &SeedRule) -> Draft {
     if rule.sources.len() > 1 {
         findings.push(differs(
             "namespace",
-            "two sources of one name are not copied over each other: the one that is copied first counts, the other is \
-            reported",
+            "if two sources have the same name, Copyrator copies the first one and reports the other",
         ));
     }
     findings.extend([
         differs(
             "update",
-            "a change of a source reaches its copies; the first Copyrator only ever created them, so that copies older than its last change are reported as conflicts: there conflictPolicy: Overwrite is right",
+            "Copyrator updates the copies when a source changes; the first Copyrator only created them. Copyrator reports outdated copies \
+             as conflicts: set conflictPolicy: Overwrite for them",
         ),
         differs(
             "copy.labels",
-            "labels are carried over as before, but for the tracking marks of other tools (Argo CD, Flux, \
-            Helm, …)",
+            "Copyrator copies all labels as before, but not the tracking labels of other tools (Argo CD, Flux, Helm, …)",
         ),
         differs(
             "deletionPolicy",
-            "copies are kept when their source goes, as before; say Delete to have them removed",
+            "Copyrator keeps the copies when their source is deleted, as before; set deletionPolicy: Delete to delete them",
         ),
         differs(
             "authority",
-            "the user who applies the rule must be allowed to read the sources and to write in the targets; the \
-            first Copyrator asked nobody",
+            "the user who applies the rule must be allowed to read the sources and to write in the target namespaces; the first Copyrator \
+             did not check this",
         ),
     ]);
     Draft { origin, findings, rule: Some(made) }

@@ -23,8 +23,7 @@ pub(super) fn draft(monitor: &SeedMonitor) -> MonitorDraft {
     }
     let selector = monitor.selector.as_ref().filter(|labels| !labels.is_empty());
     if selector.is_none() {
-        let told = "is not a map with a label, without which the first Copyrator deletes nothing: write \
-            spec.workloads.podSelector by hand";
+        let told = "is not a map of labels, so the first Copyrator deletes no pod: write spec.workloads.podSelector by hand";
         findings.push(none("spec.podSelector", told));
     }
     let (Some(config_map), Some(labels)) = (config_map, selector) else {
@@ -34,30 +33,29 @@ pub(super) fn draft(monitor: &SeedMonitor) -> MonitorDraft {
         findings.push(differs(
             "workloads.podSelector",
             format!(
-                "a pod must have all of these labels; the first Copyrator goes by one at a time, and of several takes the \
-                 first ({key}={value}), so that it deletes every pod that has that one: write a monitor for each label \
-                 that shall do by itself"
+                "a pod must have all of these labels; the first Copyrator uses only the first label ({key}={value}) and deletes every pod \
+                 that has it: if one label is enough, write a monitor for each label"
             ),
         ));
     }
     findings.extend([
         differs(
             "strategy",
-            "pods are deleted as before, but one after the other, each when the one before is ready again, and only those \
-             that are older than the content; Evict would heed PodDisruptionBudgets too, Rollout the workload's own strategy",
+            "Copyrator deletes the pods one after the other, each after the last new pod is ready, and only pods that are older than the \
+             content. Strategy Evict also respects PodDisruptionBudgets; Rollout uses the workload's own update strategy",
         ),
         differs(
             "pace",
-            "content must be unchanged for 2s (quietPeriod), and 30s lie between two restarts (minInterval)",
+            "Copyrator waits until the content is unchanged for 2s (quietPeriod), and at least 30s between two restarts (minInterval)",
         ),
         differs(
             "watch",
-            "only content counts; the first Copyrator deletes pods for every write, also of a label, and misses what is \
-             written while it does not run",
+            "Copyrator restarts only for changed content; the first Copyrator deletes pods at every write, even of a label, and misses \
+             writes while it is not running",
         ),
         differs(
             "authority",
-            "the user who applies the monitor must be allowed to delete pods there; the first Copyrator asked nobody",
+            "the user who applies the monitor must be allowed to delete pods in the namespace; the first Copyrator did not check this",
         ),
     ]);
     let watch = vec![WatchTerm { kind: DataKind::ConfigMap, names: vec![config_map.to_owned()], keys: None }];

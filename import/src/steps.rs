@@ -8,37 +8,35 @@ const KINDS: &str = "{kinds}";
 
 /// The steps for replacing a tool that copies, in order, with the reasons.
 const APPLY: [&str; 2] = [
-    "Apply these {these}. They are suspended: nothing is written until you say so.",
-    "Look at what they would do: copyrator plan. Correct what is marked NO EQUIVALENT by hand.",
+    "Apply these {these}. They are suspended: Copyrator writes nothing until you unsuspend them.",
+    "See what they would do: copyrator plan. Correct by hand the entries that are marked NO EQUIVALENT.",
 ];
 const STOP: &str = "Stop the other tool (kubectl scale deployment --replicas=0). Do not delete its annotations or objects while it runs: \
-     it would delete its copies.";
+     the tool would delete its copies.";
 /// The step that replaces `STOP` for Kyverno, which does more than generate, and whose webhooks fail closed.
-const LET_GO: &str = "Have Kyverno let go, rule by rule: synchronize: false, and when it has taken that up, take the generate rule out of its \
-     policy. Do not scale Kyverno down: its webhooks would refuse what others write.";
+const LET_GO: &str = "Remove the generate rules from Kyverno one by one: set synchronize: false, wait until Kyverno has applied it, then \
+ delete the generate rule from its policy. Do not scale Kyverno down: its webhooks would refuse other users' writes.";
 const UNSUSPEND: [&str; 2] = [
-    "Unsuspend: kubectl patch {kinds} NAME -n NAMESPACE --type=merge -p '{\"spec\":{\"suspend\":false}}'. With \
-     conflictPolicy Adopt, copies that are there and hold the same content are taken over as they are, so that nothing \
-     restarts and nothing is absent for a moment; what holds something else is left alone and reported.",
-    "Look at the result: copyrator status. Where a conflict is reported, make the contents equal, or say conflictPolicy: \
-     Overwrite.",
+    "Unsuspend: kubectl patch {kinds} NAME -n NAMESPACE --type=merge -p '{\"spec\":{\"suspend\":false}}'. With conflictPolicy: Adopt, \
+     Copyrator takes over existing copies that have the same content without changing them, so no workload restarts and no object \
+     disappears. Copyrator reports copies with other content and leaves them alone.",
+    "Check the result: copyrator status. Resolve a conflict by making the contents equal, or set conflictPolicy: Overwrite.",
 ];
-const UNINSTALL: &str = "Take the other tool's annotations off the sources, and uninstall it. Then say conflictPolicy: Refuse, if nothing else \
-     is to be taken over.";
+const UNINSTALL: &str = "Remove the other tool's annotations from the sources, and uninstall the tool. Then set conflictPolicy: Refuse, \
+ unless Copyrator should take over more objects.";
 
 /// The steps for replacing a tool that restarts. The other tool is removed last. If the other tool were
 /// removed first, a change before Copyrator's start would restart no workload; if both tools see a change,
 /// Copyrator finds pods younger than the change.
 const RESTARTING: [&str; 5] = [
-    "Apply these monitors. They are suspended: no workload restarts for them.",
-    "Look at what they reach: copyrator plan. Correct what is marked NO EQUIVALENT by hand.",
+    "Apply these monitors. They are suspended: they restart no workload.",
+    "See which workloads they select: copyrator plan. Correct by hand the entries that are marked NO EQUIVALENT.",
     "Unsuspend them while the other tool still runs: kubectl patch configmonitor NAME -n NAMESPACE --type=merge -p \
-     '{\"spec\":{\"suspend\":false}}'. Each workload is marked with the content that it runs with, and nobody restarts. For what \
-     the other tool restarts meanwhile, Copyrator does not restart it again.",
-    "When copyrator status shows them all as up to date, stop the other tool (kubectl scale deployment --replicas=0). A \
-     change before that is the other tool's, a change after it is Copyrator's: none is lost.",
-    "Take the other tool's annotations off the workloads, not off their pod templates, and uninstall it. What it left on pod \
-     templates does nothing, and taking it off is a rollout: leave that to the next release.",
+     '{\"spec\":{\"suspend\":false}}'. Copyrator records the content that each workload runs with, and restarts no workload. If the other tool restarts a workload meanwhile, Copyrator does not restart it again.",
+    "When copyrator status shows all workloads as up to date, stop the other tool (kubectl scale deployment --replicas=0). The other tool \
+     handles changes before the stop, Copyrator handles changes after it: no change is lost.",
+    "Remove the other tool's annotations from the workloads, but not from their pod templates, and uninstall the tool. Annotations that \
+     it left on pod templates have no effect, and removing them causes a rollout: remove them with the next release.",
 ];
 
 /// Returns the steps that fit this import.

@@ -32,7 +32,7 @@ pub(super) fn labelled(text: &str) -> Result<TargetTerm, String> {
     }
     parse_selector(text)
         .map(|selector| TargetTerm { namespace_selector: Some(selector), names: None })
-        .map_err(|wrong| format!("{text:?} cannot be written as a label selector: {wrong}"))
+        .map_err(|wrong| format!("{text:?} is not a Kubernetes label selector: {wrong}"))
 }
 
 /// Translates a list of patterns to names and globs. A pattern without an equivalent becomes a finding, and
@@ -50,7 +50,7 @@ pub(super) fn patterns<'a>(
                 let (some, none): (Vec<_>, Vec<_>) =
                     globs.into_iter().partition(|glob| can_match(glob, NameKind::Namespace));
                 if some.is_empty() && !none.is_empty() {
-                    let told = format!("the pattern {pattern:?} can match the name of no namespace, and is left out");
+                    let told = format!("import leaves out the pattern {pattern:?}: it cannot match a namespace name");
                     findings.push(differs(about, told));
                 }
                 all.extend(some);
@@ -58,8 +58,8 @@ pub(super) fn patterns<'a>(
             Err(why) => findings.push(none(
                 about,
                 format!(
-                    "the pattern {pattern:?} {why}; nothing stands for it here: write the names or globs that \
-                     you mean into targets.names, or labels into a namespaceSelector"
+                    "the pattern {pattern:?} {why}, so import cannot convert it: write the names or globs into targets.names, or labels \
+                     into a namespaceSelector"
                 ),
             )),
         }
@@ -77,7 +77,10 @@ pub(super) fn without_system(terms: Vec<TargetTerm>, findings: &mut Vec<Finding>
     for mut term in terms {
         if let Some(names) = &mut term.names {
             for name in OF_KUBERNETES.iter().filter(|name| names.iter().any(|one| one == *name)) {
-                findings.push(none("targets", format!("{name} never takes copies, even if named")));
+                findings.push(none(
+                    "targets",
+                    format!("Copyrator never copies to {name}, even if a rule names it"),
+                ));
             }
             names.retain(|name| !OF_KUBERNETES.contains(&name.as_str()));
             if names.is_empty() {
@@ -94,8 +97,8 @@ pub(super) fn without_system(terms: Vec<TargetTerm>, findings: &mut Vec<Finding>
     if wide {
         findings.push(differs(
             "targets",
-            "kube-system, kube-public, kube-node-lease and Copyrator's own namespace never take copies; copies \
-             that are there stay as they are",
+            "Copyrator never copies to kube-system, kube-public, kube-node-lease and its own namespace; existing copies there stay as \
+             they are",
         ));
     }
     kept
@@ -170,7 +173,7 @@ fn names_of_both(left: &[String], right: &[String], findings: &mut Vec<Finding>)
                 if x.starts_with(y) || y.starts_with(x) {
                     findings.push(none(
                         "targets",
-                        format!("what both {a} and {b} match is not a glob: write the names that you mean"),
+                        format!("no glob matches exactly the names that both {a} and {b} match: list the names instead"),
                     ));
                 }
                 None

@@ -109,8 +109,7 @@ impl DraftObject {
             let marks: Vec<String> = entries.keys().filter(|key| never_carried(key)).cloned().collect();
             entries.retain(|key, _| !never_carried(key));
             if !marks.is_empty() {
-                let told =
-                    "left out: the tool that uses this label or annotation would treat the object as its own";
+                let told = "left out by import: the tool that uses this label or annotation would treat the object as its own";
                 findings.push(differs(about, format!("{} is {told}", marks.join(", "))));
             }
         }
@@ -166,12 +165,13 @@ fn checked(
 ) -> Option<(String, String, CopyratorTemplateSpec)> {
     draft.terms = listed(without_system(std::mem::take(&mut draft.terms), findings));
     if draft.terms.is_empty() {
-        findings.push(none("namespaces", "no namespace is selected, so no template is made"));
+        findings
+            .push(none("namespaces", "the template would select no namespace, so import makes no template"));
         return None;
     }
     let condition = all_of(&draft.conditions);
     if let Some(wrong) = bounds(&draft, condition.as_deref()) {
-        findings.push(none("template", format!("no template is made: {wrong}")));
+        findings.push(none("template", format!("import makes no template: {wrong}")));
         return None;
     }
     let mut objects: Vec<TemplateObject> = Vec::new();
@@ -189,7 +189,7 @@ fn checked(
                 findings.extend(if_made);
             }
             Err(problems) => {
-                let told = |one: &Problem| none(&about, format!("it is not made: {}", one.message));
+                let told = |one: &Problem| none(&about, format!("import skips this object: {}", one.message));
                 findings.extend(problems.iter().map(told));
             }
         }
@@ -198,8 +198,8 @@ fn checked(
         return None;
     }
     let Some(home) = draft.home.clone().filter(|home| NameKind::Namespace.is_name(home)) else {
-        let told = "no template is made, since a template is in a namespace, and this is in none: pass --source-namespace \
-            NAMESPACE (or -n), where you will apply it";
+        let told = "import makes no template, because the source is cluster-scoped and a template is namespaced: pass --source-namespace \
+         NAMESPACE (or -n), where you will apply the template";
         findings.push(none("metadata.namespace", told));
         return None;
     };
@@ -218,7 +218,7 @@ fn checked(
         Err(problems) => {
             let told = problems
                 .into_iter()
-                .map(|one| none("template", format!("no template is made: {}", one.message)));
+                .map(|one| none("template", format!("import makes no template: {}", one.message)));
             findings.extend(told);
             None
         }
@@ -231,7 +231,7 @@ fn bounds(draft: &DraftTemplate, condition: Option<&str>) -> Option<&'static str
     let names = draft.terms.iter().filter_map(|term| term.names.as_ref()).flatten();
     let mut globs = names.chain(&draft.exclude).chain(of_objects.clone());
     if !NameKind::Object.is_name(&draft.stem) {
-        Some("the template's name would not be a valid object name")
+        Some("the template's name is not a valid object name")
     } else if draft.terms.len() > MOST || draft.exclude.len() > MOST {
         Some("the template has more than 64 terms or exclusions: select the namespaces by label")
     } else if of_objects.count() > MOST {
@@ -239,7 +239,7 @@ fn bounds(draft: &DraftTemplate, condition: Option<&str>) -> Option<&'static str
     } else if globs.any(|glob| glob.len() > 253) {
         Some("a glob in the template has more than 253 characters")
     } else if condition.is_some_and(|condition| condition.len() > 4096) {
-        Some("its conditions have more than 4,096 characters")
+        Some("the template's conditions have more than 4,096 characters")
     } else {
         None
     }
@@ -280,15 +280,19 @@ fn behaviour(spec: &CopyratorTemplateSpec, tool: Tool) -> Vec<Finding> {
     let rights = match of_kind {
         None => "create, patch and delete the objects in every namespace that the template selects".into(),
         Some(of_kind) => {
-            let place = if of_kind.namespaces.is_empty() { "in its namespace" } else { "where it reaches" };
+            let place = if of_kind.namespaces.is_empty() {
+                "in the template's namespace"
+            } else {
+                "in the selected namespaces"
+            };
             format!(
-                "get and list the objects of kind {} {place}, and to create, patch and delete what it makes there",
+                "get and list objects of kind {} {place}, and to create, patch and delete the template's objects there",
                 of_kind.kind
             )
         }
     };
     let rights = format!(
-        "the user who applies the template must be allowed to {rights}; {tool} uses the rights of its own account"
+        "the user who applies the template must be allowed to {rights}; {tool} uses the rights of its own ServiceAccount"
     );
     let mut findings = vec![differs("authority", rights), conflict(spec, tool)];
     let reads_entries = text.contains(".labels[") || text.contains(".annotations[");
@@ -302,17 +306,17 @@ fn behaviour(spec: &CopyratorTemplateSpec, tool: Tool) -> Vec<Finding> {
     if reads_entries || of_kind.is_some() && paths.any(reads_fields) {
         let there = match tool {
             Tool::NamespaceConfig => {
-                "writes <no value>, or nothing for an annotation or label that is read by index"
+                "writes <no value>, or an empty string for a label or annotation that is read by index"
             }
-            _ => "lets its rule fail",
+            _ => "fails the rule",
         };
         let told = match of_kind {
-            None => "in a namespace that lacks a label or annotation which an expression reads without a default, the template keeps \
-                everything as it is and says so (RenderFailed)"
+            None => "if a namespace lacks a label or annotation that an expression reads without a default, the template changes nothing \
+             there and reports RenderFailed"
                 .into(),
             Some(of_kind) => format!(
-                "for a {} that lacks a label, annotation or field which an expression reads without a default, the template keeps what is \
-                 there as it is and says so (RenderFailed)",
+                "if a {} lacks a label, annotation or field that an expression reads without a default, the template leaves the existing \
+                 objects as they are and reports RenderFailed",
                 of_kind.kind
             ),
         };
@@ -322,8 +326,8 @@ fn behaviour(spec: &CopyratorTemplateSpec, tool: Tool) -> Vec<Finding> {
         findings.push(differs(
             "expressions",
             match of_kind {
-                None => "a default is for what is missing; in JMESPath also for an empty label",
-                Some(_) => "a default is for what is missing; in JMESPath also for what is empty or false",
+                None => "a default replaces a missing label or annotation; in JMESPath it also replaces an empty one",
+                Some(_) => "a default replaces a missing value; in JMESPath it also replaces an empty or false value",
             },
         ));
     }
@@ -334,8 +338,7 @@ fn behaviour(spec: &CopyratorTemplateSpec, tool: Tool) -> Vec<Finding> {
 fn conflict(spec: &CopyratorTemplateSpec, tool: Tool) -> Finding {
     if spec.conflict_policy == ConflictPolicy::Adopt {
         let told = format!(
-            "an object that is there and holds the same is taken over; what holds something else is reported and stays. \
-                {tool} writes over it"
+            "Copyrator takes over an existing object with the same content, and reports any other as a conflict. {tool} overwrites it"
         );
         return differs("conflictPolicy", told);
     }
@@ -346,14 +349,14 @@ fn conflict(spec: &CopyratorTemplateSpec, tool: Tool) -> Finding {
         .filter_map(|one| one.template["kind"].as_str())
         .collect();
     let why = match foreign.as_slice() {
-        [] => "what a template makes for an object has that as its owner".into(),
-        foreign => format!("a template has a {} in it", foreign.join(", ")),
+        [] => "the template sets the instance as owner of its objects".into(),
+        foreign => format!("the template renders a {}", foreign.join(", ")),
     };
     differs(
         "conflictPolicy",
         format!(
-            "what is there is not taken over, since {why}: it is reported (Conflict) until you delete it, once \
-             {tool} has let it go; ours is made after that, five minutes later at most"
+            "Copyrator does not take over existing objects, because {why}: it reports each as Conflict. Once {tool} no longer manages the \
+             object, delete it; Copyrator creates its own within five minutes"
         ),
     )
 }

@@ -28,7 +28,7 @@ pub(super) fn draft(workload: &AnnotatedWorkload) -> Option<MonitorDraft> {
         if let Some(text) = workload.annotation(UPDATE) {
             findings.push(differs(
                 UPDATE,
-                format!("is {text:?} and not \"true\": wave ignores the workload, and so does this import"),
+                format!("is {text:?}, not \"true\": wave ignores the workload, and import does, too"),
             ));
         }
         return (!findings.is_empty()).then(|| MonitorDraft::nothing(origin, findings));
@@ -40,9 +40,10 @@ pub(super) fn draft(workload: &AnnotatedWorkload) -> Option<MonitorDraft> {
                 watched.keys(one.kind, &one.name, one.keys.as_deref());
             }
         }
-        None => {
-            findings.push(none("spec.template", "cannot be read: write the objects into spec.watch by hand"))
-        }
+        None => findings.push(none(
+            "spec.template",
+            "import cannot read the pod template: list the objects in spec.watch by hand",
+        )),
     }
     for (annotation, kind) in EXTRA {
         for entry in workload.annotation(annotation).unwrap_or_default().split(',').map(str::trim) {
@@ -51,20 +52,19 @@ pub(super) fn draft(workload: &AnnotatedWorkload) -> Option<MonitorDraft> {
     }
     let watch = watched.terms();
     if watch.is_empty() {
-        findings.push(differs("watch", "no object is left for a monitor to watch, so no monitor is made"));
+        findings.push(differs("watch", "the monitor would watch no object, so import makes no monitor"));
         return Some(MonitorDraft::nothing(origin, findings));
     }
     findings.extend(behaviour(Tool::Wave));
     findings.push(differs(
         UPDATE,
-        "what the pod template refers to now is listed, init containers too, which wave passes over, and of each object the \
-         keys that are used, also where a volume names them; what it will refer to later is not. copyrator.dev/restart=true \
-         on the workload, in place of this monitor, follows the template",
+        "the monitor lists the objects and keys that the pod template uses now, also those of init containers, which wave ignores. It \
+         does not follow later changes of the pod template: annotate the workload with copyrator.dev/restart=true instead to follow them",
     ));
     findings.push(differs(
         SCHEDULING,
-        "pods that wait for an object are not kept from being scheduled: the kubelet starts them when it is there, without a \
-         restart of ours",
+        "Copyrator does not delay the scheduling of pods whose ConfigMap or Secret is missing: the kubelet starts their containers when \
+         the object exists, without a restart by Copyrator",
     ));
     let monitor = Some(DraftMonitor::of(workload, watch));
     Some(MonitorDraft { origin, findings, monitor })
@@ -83,7 +83,7 @@ fn extra(
     } else if !NameKind::Object.is_name(name) {
         findings.push(none(
             annotation,
-            format!("{entry:?} is not a valid name, so the monitor watches nothing for it"),
+            format!("{entry:?} is not a valid object name, so the monitor leaves it out"),
         ));
     } else if namespace == workload.namespace {
         watched.all(kind, name);
@@ -91,8 +91,8 @@ fn extra(
         findings.push(none(
             annotation,
             format!(
-                "{kind} {namespace}/{name} is of another namespace, where a monitor does not look: have a CopyratorRule in \
-                 {namespace} copy it to {}, if its readers may read it, and add its name to spec.watch",
+                "{kind} {namespace}/{name} is in another namespace, and a monitor watches only its own: if the readers of {} may read the \
+                 object, copy it there with a CopyratorRule in {namespace}, and add its name to spec.watch",
                 workload.namespace
             ),
         ));
@@ -105,21 +105,22 @@ fn left_behind(workload: &AnnotatedWorkload) -> Vec<Finding> {
     if workload.template.contains_key(HASH) {
         findings.push(differs(
             HASH,
-            "stays on the pod template and does nothing; taking it off is a change of the template, and so one rollout",
+            "stays on the pod template and has no effect; removing it changes the pod template and causes one rollout",
         ));
     }
     if workload.finalizers.iter().any(|one| one == FINALIZER) {
         findings.push(differs(
             "metadata.finalizers",
-            format!("{FINALIZER} is of an older wave: without wave nobody takes it off, and the workload cannot be deleted; take it off when wave is gone"),
+            format!("an older wave set {FINALIZER}: Kubernetes cannot delete the workload until the finalizer is removed; remove it after \
+             you uninstall wave"),
         ));
     }
     if workload.scheduler.as_deref() == Some(NO_SCHEDULER) {
         findings.push(differs(
             "schedulerName",
             format!(
-                "is {NO_SCHEDULER} while an object is missing, and stays so without wave: make the object before wave is \
-                 stopped, or set it to what {SCHEDULING} says"
+                "is {NO_SCHEDULER} while an object is missing, and wave must reset it: create the object before you stop wave, or set \
+                 schedulerName to the value of {SCHEDULING}"
             ),
         ));
     }

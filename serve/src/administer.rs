@@ -44,7 +44,7 @@ pub async fn administer(
     });
     let live = Arc::new(move || {
         let age = beat.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
-        if age < STUCK_AFTER { Ok(()) } else { Err(format!("the runtime has not run a task for {age:?}")) }
+        if age < STUCK_AFTER { Ok(()) } else { Err(format!("the async runtime has run no task for {age:?}")) }
     });
     let router = admin_router(Admin { readiness, live, metrics: Arc::new(metrics) });
     let drain = Drain { propagation_delay, ..Drain::on(tasks.shutdown()) };

@@ -29,13 +29,13 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// The text contains an incomplete PEM block, such as the first half of a file.
-    #[error("the bundle is not PEM text, or ends too early")]
+    #[error("the bundle is not PEM text, or is incomplete")]
     Torn,
     /// The text contains no certificate.
-    #[error("the bundle holds no certificate")]
+    #[error("the bundle has no certificate")]
     Empty,
     /// A certificate in the bundle cannot be a trusted authority.
-    #[error("certificate {number} of the bundle cannot be used as an authority")]
+    #[error("certificate {number} of the bundle is not a usable certificate authority")]
     Unusable {
         /// The position of the certificate, from 1.
         number: usize,
@@ -174,7 +174,9 @@ impl Gate {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         let Some(verifier) = &installed.verifier else {
-            return Err(Error::General("no bundle of client authorities has been read yet".to_owned()));
+            return Err(Error::General(
+                "the process has not read a bundle of client authorities yet".to_owned(),
+            ));
         };
         let verified = verifier.verify_client_cert(leaf, rest, now)?;
         if self.names.is_empty() {

@@ -31,7 +31,7 @@ impl ConnectionMetrics {
         registry.register("connections", "Connections open now", self.open.clone());
         registry.register(
             "connections_refused",
-            "Connections closed at once because there were too many, of all or of one address",
+            "Connections closed at once because there were too many in all, or from one address",
             self.refused.clone(),
         );
         registry.register(
@@ -41,22 +41,22 @@ impl ConnectionMetrics {
         );
         registry.register(
             "certificates_refused",
-            "TLS handshakes that the caller ended, as one does who does not trust our certificate",
+            "TLS handshakes that the caller aborted, for example because it does not trust the serving certificate",
             self.certificates_refused.clone(),
         );
         registry.register(
             "requests_limited",
-            "Requests and connections turned away since their address asks too fast",
+            "Requests and connections rejected because an address sends too many requests",
             self.limited.clone(),
         );
         registry.register(
             "requests_untrusted",
-            "Requests refused since the client certificate of their connection is not trusted any more",
+            "Requests rejected because the client certificate of their connection is no longer trusted",
             self.untrusted.clone(),
         );
         registry.register(
             "accepts_failed",
-            "Errors accepting connections, such as no file descriptor left",
+            "Errors while accepting connections, such as too many open files",
             self.accepts_failed.clone(),
         );
     }

@@ -26,7 +26,7 @@ pub async fn keep_pair(dir: PathBuf, serving: ServingCert, condition: Condition,
         if failed.as_ref() != installed.as_ref().err()
             && let Err(error) = &installed
         {
-            tracing::warn!(error, "no new serving certificate can be used");
+            tracing::warn!(error, "cannot use the new serving certificate");
         }
         failed = installed.err();
         let _ = match (serving.leaf(), &failed) {

@@ -147,8 +147,8 @@ mod tests {
             (readiness.ready(), readiness.to_string().as_str()),
             (false, "certificate: it has expired\n")
         );
-        certificate.missing("the reconciler has not made a CA yet");
-        assert_eq!(readiness.to_string(), "certificate: the reconciler has not made a CA yet\n");
+        certificate.missing("the reconciler has not created a CA yet");
+        assert_eq!(readiness.to_string(), "certificate: the reconciler has not created a CA yet\n");
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl<S> SlowPeer<S> {
             .stalled
             .get_or_insert_with(|| Stalled { until: Box::pin(tokio::time::sleep(limit)), missing: ENOUGH });
         ready!(stalled.until.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nobody takes the answer")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the caller does not read the answer")))
     }
 }
 
@@ -115,7 +115,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for SlowPeer<S> {
         match Pin::new(&mut this.stream).poll_read(context, buffer) {
             Poll::Pending if this.phase.is_receiving() => {
                 ready!(this.deadline.as_mut().poll(context));
-                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the header took too long")))
+                Poll::Ready(Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the request header did not arrive in time",
+                )))
             }
             Poll::Pending => Poll::Pending,
             Poll::Ready(done) => {

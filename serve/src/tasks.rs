@@ -18,7 +18,7 @@ pub(crate) type TaskError = Box<dyn Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub enum TasksError {
     /// A task returned before the shutdown.
-    #[error("task `{name}` ended by itself")]
+    #[error("task `{name}` ended unexpectedly")]
     Ended {
         /// Name of the task.
         name: &'static str,

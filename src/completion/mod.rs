@@ -22,8 +22,7 @@ enum SupportedShell {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  source <(copyrator completion bash)\n  \
     copyrator completion zsh > \"${fpath[1]}/_copyrator\"\n  copyrator completion fish > ~/.config/fish/completions/copyrator.fish\n\n\
-    `kubectl copyrator` is completed by kubectl itself, namespaces too, where this program is also found as \
-    kubectl_complete-copyrator: ln -s copyrator kubectl_complete-copyrator, in a directory of $PATH.\n\n\
+    `kubectl copyrator` gets its completion, also of namespaces, from kubectl if this program is also named kubectl_complete-copyrator: ln -s copyrator kubectl_complete-copyrator, in a directory of $PATH.\n\n\
     Exit codes: 0 done; 2 usage.")]
 pub(crate) struct Args {
     /// The shell to complete in.

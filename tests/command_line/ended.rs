@@ -110,5 +110,5 @@ fn an_answer_without_a_word_is_told_by_its_code() {
     assert!(answering.join().expect("the proxy answers") > 0);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("cannot list nodes: the answer is HTTP 503 without a word"), "{said}");
+    assert!(said.contains("cannot list nodes: the answer is HTTP 503 without a message"), "{said}");
 }

@@ -92,7 +92,7 @@ fn status_and_plan_know_sources_that_ask_by_annotation() {
     };
     let (code, text) = run(&["status", "-n", &story.home]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("ConfigMap") && text.contains("1 of 2 copies, by annotation"), "{text}");
+    assert!(text.contains("ConfigMap") && text.contains("1 of 2 copies (declared by annotation)"), "{text}");
     let (_, json) = run(&["status", "-n", &story.home, "-o", "json"]);
     let rows: Value = serde_json::from_str(&json).expect("JSON");
     let rows = &rows["items"];
@@ -161,7 +161,10 @@ fn an_annotation_takes_the_rights_that_a_rule_takes() {
     let refusal = until_refused(&story.bed.bob, "annotated-*");
     assert!(refusal.contains("in all namespaces"), "{refusal}");
     let refusal = story.bed.bob.create(&app("annotated-[")).refused();
-    assert!(refusal.contains("copyrator.dev/copy-to[0]") && refusal.contains("is not a glob"), "{refusal}");
+    assert!(
+        refusal.contains("copyrator.dev/copy-to[0]") && refusal.contains("is not a valid glob"),
+        "{refusal}"
+    );
 
     eventually("bob's is accepted", || match story.bed.bob.create(&app(&mine)) {
         answer if answer.code < 300 => Ok(()),
@@ -427,7 +430,7 @@ fn a_misspelt_annotation_is_told_of_once_also_without_the_label() {
     object["metadata"]["annotations"] = written;
     story.admin().create(&object).ok();
     until_told_of(&story, "app", "MalformedAnnotation", "did you mean copyrator.dev/copy-to?");
-    until_told_of(&story, "app", "MalformedAnnotation", "can only say \"false\"");
+    until_told_of(&story, "app", "MalformedAnnotation", "must be \"false\"");
     // With the label the author is warned at once.
     let mut declaring = config_map(&story.home, "declaring", [("k", "v")]);
     declaring["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
@@ -442,7 +445,7 @@ fn a_misspelt_annotation_is_told_of_once_also_without_the_label() {
     declaring["metadata"]["annotations"] =
         json!({ "copyrator.dev/copy-too": "shop", "copyrator.dev/restart": "yes" });
     let told = story.admin().apply(&declaring).warnings.join("; ");
-    assert!(told.contains("copyrator.dev/restart of a ConfigMap or Secret can only say"), "{told}");
+    assert!(told.contains("copyrator.dev/restart on a ConfigMap or Secret must be"), "{told}");
     // The API server asks the hooks at each attempt of a write, and the author gets the warnings of all. The first attempt may compare with
     // an older version from the watch cache.
     let mut writes = 2..;

@@ -19,7 +19,7 @@ fn the_author_of_a_namespace_is_told_of_annotated_sources() {
             same(answer.warnings, wanted.clone())
         });
     };
-    told(&["copyrator: 1 object will appear in this namespace (1 rule)"]);
+    told(&["copyrator: 1 object will be created in this namespace (1 rule)"]);
     let index = story.admin().get("ConfigMap", "copyrator-system", "copyrator-annotated-sources");
     let index = index.expect("the index is there").to_string();
     assert!(index.contains("indexed-home"), "{index}");

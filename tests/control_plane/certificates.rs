@@ -186,7 +186,7 @@ fn hands_off_the_hooks_holds_the_rotation_and_says_so() {
         .map_err(|_| said)
     });
     // To announce, to publish, to wait and to switch: it would need as many.
-    let looks = || warned(&crew.reconciler, "are left as they are");
+    let looks = || warned(&crew.reconciler, "does not update the webhook configurations");
     let so_far = looks();
     eventually("it has looked five times more", || match looks() - so_far {
         5.. => Ok(()),
@@ -212,7 +212,7 @@ fn a_torn_ca_secret_fails_no_call_is_told_once_and_mended() {
     let crew = man(bed, &["--leaf-renewal", "4s", "--ca-propagation", "5s"]);
     let story = Story::new(bed, "torn-ca");
     let good = settled(bed);
-    let (torn, kept) = ("holds no usable CA (", "the last good serving certificate is kept");
+    let (torn, kept) = ("has no usable CA (", "the process keeps the last valid serving certificate");
     let before = (warned(&crew.reconciler, torn), warned(&crew.webhook, kept));
     let handshakes = Handshakes::default();
     let happens = || {
@@ -278,7 +278,7 @@ fn a_torn_ca_secret_that_nobody_remembers_is_replaced_by_a_new_one() {
     crew.reconciler.wait_ready().expect("the reconciler becomes ready");
     bed.testbed.wait_hooked().expect("the hooks are applied");
     assert_ne!(ca(bed)["data"]["ca.crt"], first);
-    assert_eq!(warned(&crew.reconciler, "held no usable CA, and is replaced by a new one"), 1);
+    assert_eq!(warned(&crew.reconciler, "has no usable CA; Copyrator replaces the CA by a new one"), 1);
     crew.reconciler.kill();
     crew.webhook.kill();
 }

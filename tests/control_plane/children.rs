@@ -71,7 +71,7 @@ pub fn the_author_of_an_object_is_told(bed: &Bed) {
     let mut plain = cache(&place, "plain", 1);
     plain.as_object_mut().expect("an object").remove("spec");
     story.admin().create(&plain).ok();
-    told("plain", "RenderFailed", "no such key: read what may be absent with .?");
+    told("plain", "RenderFailed", "no such key: read a key that may be missing with .?");
     let taken = crate::bed::objects::config_map(&place, "taken", [("of", "somebody")]);
     story.admin().create(&taken).ok();
     story.admin().create(&cache(&place, "taken", 1)).ok();

@@ -51,7 +51,7 @@ fn the_api_server_alone_is_answered_and_each_swapped_bundle_counts() {
         if answered { until_answered(&bed) } else { until_refused(&bed) }
     }
     mount.publish("..6", &second.cert_pem()[..300]);
-    let kept = "the last good bundle of client authorities is kept";
+    let kept = "the webhook keeps the last valid bundle of client authorities";
     eventually("the log tells of the torn bundle", || match webhook.log().contains(kept) {
         true => Ok(()),
         false => Err(webhook.log()),
@@ -59,7 +59,7 @@ fn the_api_server_alone_is_answered_and_each_swapped_bundle_counts() {
     until_answered(&bed);
     mount.publish("..7", &first.cert_pem());
     eventually("the bundle after the torn one is in use", || {
-        match webhook.log().matches("client certificates of these are taken").count() {
+        match webhook.log().matches("the webhook accepts client certificates of these authorities").count() {
             6 => Ok(()),
             other => Err(format!("{other} bundles have been taken")),
         }

@@ -55,7 +55,7 @@ fn why_says_whose_an_object_is_and_what_hangs_on_it() {
     let squeezed: String = squeezed.collect();
     for part in [
         format!("copy of ConfigMap {source}/app, made by rule {source}/apps\n"),
-        "the rule may do what RBAC allows user admin; its spec was written by admin".to_owned(),
+        "the rule has the RBAC rights of user admin; admin wrote its spec".to_owned(),
         "state in order".to_owned(),
         format!("restarts Deployment {home}/web, asked by ConfigMonitor monitor"),
     ] {
@@ -114,7 +114,7 @@ fn status_waits_for_what_is_declared_and_says_what_is_missing() {
     assert_eq!(said.code, Some(1), "{}", said.notes);
     let missing = format!("ConfigMap {target}/app: Blocked, Conflict");
     assert!(said.notes.contains("after 1s") && said.notes.contains(&missing), "{}", said.notes);
-    assert!(!said.text.contains("missing are"), "what is missing is no data: {}", said.text);
+    assert!(!said.text.contains("waiting for"), "what is missing is no data: {}", said.text);
     let said = run(&story, None, &["status", "-n", "awaited-nowhere"], "");
     assert_eq!(said.code, Some(1), "{}", said.text);
     assert!(said.notes.contains("namespace awaited-nowhere does not exist"), "{}", said.notes);
@@ -171,11 +171,7 @@ fn get_lists_what_the_api_server_lists() {
     assert!(namespaces.lines().any(|line| line == format!("namespace/{home}")), "{namespaces}");
     let services = run(&story, None, &["get", "services", "-n", home], "");
     assert_eq!((services.code, services.text.as_str()), (Some(0), ""), "{}", services.notes);
-    assert!(
-        services.notes.contains(&format!("there are no services in namespace {home}")),
-        "{}",
-        services.notes
-    );
+    assert!(services.notes.contains(&format!("no services found in namespace {home}")), "{}", services.notes);
     let refused = run(&story, None, &["get", "nodes", "--as", "alice", "--as-group", "people"], "");
     assert_eq!(refused.code, Some(1), "{}", refused.text);
     assert!(refused.notes.contains("\"alice\""), "{}", refused.notes);
@@ -285,13 +281,13 @@ fn a_user_with_edit_in_one_namespace_asks_about_it() {
     ] {
         let said = ask(arguments);
         assert_eq!(said.code, Some(0), "{arguments:?}: {}{}", said.text, said.notes);
-        assert!(said.notes.contains(&format!("only namespace {home} is looked at")), "{}", said.notes);
+        assert!(said.notes.contains(&format!("this output covers only namespace {home}")), "{}", said.notes);
         assert!(!said.notes.contains("may not list"), "{arguments:?}: {}", said.notes);
     }
     let said = ask(&["why-not", home]);
     assert_eq!(said.code, Some(1), "{}{}", said.text, said.notes);
     assert!(said.text.contains(&format!("{home}/own")) && said.text.contains("NotATarget"), "{}", said.text);
-    assert!(said.notes.contains(&format!("only namespace {home} is looked at")), "{}", said.notes);
+    assert!(said.notes.contains(&format!("this output covers only namespace {home}")), "{}", said.notes);
     assert!(!said.notes.contains("may not list"), "{}", said.notes);
     let said = ask(&["plan", "-n", home]);
     assert!(said.text.contains("OutOfSight"), "{}{}", said.text, said.notes);

@@ -87,7 +87,7 @@ fn the_page_is_used_by_keyboard_and_read_on_a_telephone() {
         (&object, "object", "When it changes"),
         ("/restarts", "restarts", "Current"),
         ("/policies", "policies", "What would happen?"),
-        ("/live", "live", "What Copyrator reports"),
+        ("/live", "live", "Copyrator's Events"),
     ] {
         eventually(&format!("{path} says {part:?}"), || {
             browser.go(&format!("{origin}{path}"));
@@ -148,7 +148,7 @@ fn as_it_happens(browser: &mut Browser, origin: &str, story: &Story<'_>, platfor
     browser.until("document.getElementById('feed-state').classList.contains('on')");
     story.admin().delete("Secret", platform, "registry").ok();
     story.admin().create(&registry(platform, "y")).ok();
-    browser.until("document.querySelector('#feed ol').innerText.includes('and made it anew')");
+    browser.until("document.querySelector('#feed ol').innerText.includes('and created it again')");
     browser.picture("live-1280-news");
     let look = |is_hidden: bool| {
         format!(

@@ -119,7 +119,7 @@ fn who_may_not_write_is_told_so_in_the_words_of_the_api_server() {
     assert_eq!((code, message(&said), &said["reason"]), (403, &*expected, &json!("Forbidden")), "{said}");
     let said = eventually("the writer may write templates, and is told what is lacking", || {
         let (code, said, _) = write(&writer, "PUT", path, &[], &manifest(&story, "x"));
-        let is_told = code == 403 && message(&said).contains("rights are missing");
+        let is_told = code == 403 && message(&said).contains("missing rights");
         if is_told { Ok(message(&said).to_owned()) } else { Err(said.to_string()) }
     });
     assert!(said.contains("configmaps"), "{said}");

@@ -114,9 +114,9 @@ fn a_document_is_held_against_the_schema_of_its_policy() {
     let policy = |rule: Value| story.policy(&["ConfigMap"], json!({ "match": {}, "data": [rule] }));
     let rule = json!({ "name": "settings", "keys": ["*.yaml"], "format": "yaml", "schema": schema });
     for (field, value, says) in [
-        ("format", json!("url"), "schema is taken with format json, yaml or toml"),
-        ("minRemaining", json!("1h"), "minRemaining is taken with format pem-certificate or tls-pair"),
-        ("schema", json!({ "$ref": "https://example.com/a" }), "leads out of the schema"),
+        ("format", json!("url"), "schema is allowed only with format json, yaml or toml"),
+        ("minRemaining", json!("1h"), "minRemaining is allowed only with format pem-certificate or tls-pair"),
+        ("schema", json!({ "$ref": "https://example.com/a" }), "points outside the schema"),
         ("schema", json!({ "type": "text" }), "is not a JSON Schema"),
     ] {
         let mut wrong = rule.clone();

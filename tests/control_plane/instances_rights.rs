@@ -57,7 +57,7 @@ pub fn who_makes_one_gives_pods_no_rights(bed: &Bed) {
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "token" }, "type": "kubernetes.io/service-account-token",
     }));
     let refusal = story.admin().create(&wide).refused();
-    assert!(refusal.contains("service-account-token is not rendered"), "{refusal}");
+    assert!(refusal.contains("the Secret would contain a token"), "{refusal}");
     wide["spec"]["objects"] = object(json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "pod-${object.metadata.name}" },
         "spec": { "replicas": 0, "selector": { "matchLabels": { "app": "it" } }, "template": "${object.spec.pod}" },
@@ -119,8 +119,10 @@ pub fn who_makes_one_gives_pods_no_rights(bed: &Bed) {
         let template = story.admin().get("CopyratorTemplate", &story.home, "caches").ok_or("it is gone")?;
         let problems = template["status"]["problems"].as_array().cloned().unwrap_or_default();
         let is_told = |(number, (_, _, field)): (usize, &(&str, Value, &str))| {
-            let (whose, what) =
-                (format!("for Memcached number-{number}"), format!(" gives {field}, which only"));
+            let (whose, what) = (
+                format!("for Memcached number-{number}"),
+                format!(" returns {field}, which must be literal"),
+            );
             let said = problems.iter().filter_map(|problem| problem["message"].as_str());
             said.clone().any(|said| said.contains(&whose) && said.contains(&what))
         };

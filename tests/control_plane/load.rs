@@ -200,7 +200,7 @@ fn the_sweep_finds_by_content_what_metadata_hides_and_writes_nothing_else() {
     story.until("Secret", &targets[0], "token", [("k", "right")]);
     story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
 
-    let sweeps = || crew.reconciler.log().matches("copies were compared").count();
+    let sweeps = || crew.reconciler.log().matches("compared the copies with their sources").count();
     let state =
         || targets.each_ref().map(|it| version(&bed.admin.get("Secret", it, "token").expect("it is there")));
     // Two kinds a sweep; the first may have begun before.

@@ -135,7 +135,7 @@ impl Stage {
     }
 }
 
-const LACKING: &str = "the hooks do not carry the CA of the mounted tls.crt yet";
+const LACKING: &str = "the caBundle of the hooks lacks the CA of the mounted tls.crt";
 
 /// Until a webhook waits that does so until hooks carry its CA. `meanwhile`: what holds all the time.
 fn until_it_waits(webhook: &Operator, meanwhile: impl Fn()) {
@@ -231,7 +231,7 @@ fn a_process_that_answers_and_leads_does_not_wait_for_ever_for_a_leader_that_wai
     stage.mount(Role::Both, 1, "second", &second);
     let mut new = stage.start(Role::Both, 1);
     // In the log, since readiness says so for three propagation times only, and a busy machine may look later.
-    let waited = format!("no serving certificate that callers trust: {LACKING}");
+    let waited = format!("there is no serving certificate that callers trust: {LACKING}");
     eventually("it has said what it waits for", || same(new.log().contains(&waited), true));
     new.wait_ready().expect("it becomes ready by the clock");
     assert!(old.end().expect("it ends").success());

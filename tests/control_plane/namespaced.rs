@@ -62,7 +62,9 @@ fn everything_is_done_with_roles_alone_and_nothing_is_asked_for_beyond_them() {
         let said = reconciler.log();
         let of = |place: &str, kind: &str| {
             let is_it = |line: &&str| {
-                line.contains("copies were compared") && line.contains(place) && line.contains(kind)
+                line.contains("compared the copies with their sources")
+                    && line.contains(place)
+                    && line.contains(kind)
             };
             said.lines().any(|line| is_it(&line))
         };
@@ -150,7 +152,7 @@ fn targets_by_label(story: &Story<'_>) {
     outside["spec"]["source"]["namespaces"] = json!([OUTSIDE]);
     story.bed.bob.create(&outside).ok();
     let seen = story.until_condition("CopyratorRule", "from-outside", "Ready", "False", "NotServed");
-    assert!(seen["status"]["conditions"].to_string().contains("a namespace of its sources"), "{seen}");
+    assert!(seen["status"]["conditions"].to_string().contains("namespace of the sources"), "{seen}");
     story.until_condition("CopyratorRule", "from-outside", "Stalled", "True", "NotServed");
 }
 

@@ -98,7 +98,7 @@ fn everything_is_in_order(story: &Story<'_>, alice: &Path) {
 
 /// That a namespace is not served is another thing than that it is empty.
 fn nobody_looks_outside(story: &Story<'_>, alice: &Path) {
-    let not_served = format!("namespace {OUTSIDE} is not served: this Copyrator looks at namespaces");
+    let not_served = format!("namespace {OUTSIDE} is not listed: this Copyrator reads only namespaces");
     for arguments in
         [&["why-not", OUTSIDE][..], &["why", "cm/app", "-n", OUTSIDE], &["tree", "cm/app", "-n", OUTSIDE]]
     {
@@ -166,7 +166,7 @@ fn a_user_who_may_not_read_the_settings_names_the_namespaces(story: &Story<'_>) 
     let bob = kubeconfig(story.bed, "bob");
     let said = told(story, &bob, &["plan"], "");
     assert_eq!(said.code, Some(1), "{}", said.text);
-    assert!(said.notes.contains("name all of those with --namespaces"), "{}", said.notes);
+    assert!(said.notes.contains("list them with --namespaces"), "{}", said.notes);
     let list = [HOME, PLACE].join(",");
     let said = told(story, &bob, &["plan", "--namespaces", &list, "-o", "json"], "");
     let plan = said.json();
@@ -176,7 +176,7 @@ fn a_user_who_may_not_read_the_settings_names_the_namespaces(story: &Story<'_>) 
         "{plan}{}",
         said.notes
     );
-    assert!(said.notes.contains("marks of copies are not verified"), "{}", said.notes);
+    assert!(said.notes.contains("cannot verify which objects are copies"), "{}", said.notes);
 }
 
 fn what_may_not_be_seen_is_said_once(story: &Story<'_>, alice: &Path) {
@@ -190,11 +190,11 @@ fn what_may_not_be_seen_is_said_once(story: &Story<'_>, alice: &Path) {
     for (command, others) in [("plan", "1 not known, 1 in order"), ("status", "1 of 1 copies")] {
         let said = eventually("alice is told what she may not see, and of the others", || {
             let said = told(story, alice, &[command], "");
-            let is_told = said.notes.contains("nothing can be told") && said.text.contains(others);
+            let is_told = said.notes.contains("cannot show") && said.text.contains(others);
             if is_told { Ok(said) } else { Err(said.text + &said.notes) }
         });
         assert_eq!(said.code, Some(1), "{}", said.text);
-        assert_eq!(said.notes.matches(&format!("of namespace {CLOSED} nothing can be told")).count(), 1);
+        assert_eq!(said.notes.matches(&format!("cannot show namespace {CLOSED}")).count(), 1);
         assert!(
             said.notes.contains("may not list configmonitors.copyrator.dev or copyratorrules.copyrator.dev"),
             "{}",

@@ -47,7 +47,7 @@ fn a_namespace_out_of_sight_holds_up_nobody_and_loses_no_copy() {
     home.until("ConfigMap", PLACE, "app", [("k", "1")]);
     eventually("/readyz tells of it", || {
         let (code, said) = reconciler.ask("/readyz").map_err(|error| error.to_string())?;
-        let told = code == 200 && said.contains(&format!("namespace {HOME} cannot be looked at"));
+        let told = code == 200 && said.contains(&format!("Copyrator cannot read namespace {HOME}"));
         if told { Ok(()) } else { Err(said) }
     });
 

@@ -63,7 +63,7 @@ pub fn a_label_taken_off_is_warned_of_and_what_holds_data_stays(bed: &Bed) {
     // The hook follows the template, and the webhook the reconciler's index.
     eventually("who takes the label off is told", || {
         relabel(json!("yes"));
-        let told = "copyrator: 1 object for this Memcached will be deleted in 1h, unless the label comes back (1 template)";
+        let told = "copyrator: 1 object for this Memcached will be deleted in 1h, unless you restore the label (1 template)";
         same(relabel(Value::Null), vec![told.to_owned()])
     });
     let other = json!({ "metadata": { "labels": { "other": "label" } } });
@@ -99,7 +99,7 @@ pub fn a_label_taken_off_is_warned_of_and_what_holds_data_stays(bed: &Bed) {
     until_counted(&story, "stateful", 1, 2);
     let objects = stateful(&story, "0s")["spec"]["objects"].clone();
     let told = edit(json!({ "objects": [objects[0]] }));
-    let stays = "1 object of this template stays, as an ordinary object (to keep data, or by deletionPolicy)";
+    let stays = "1 object of this template stays as an ordinary object (to keep data, or because of deletionPolicy: Retain)";
     assert!(told.iter().any(|one| one.ends_with(stays)), "{told:?}");
     until_released(&story, "PersistentVolumeClaim", &place, "declared-files");
     story.admin().delete("CopyratorTemplate", &story.home, "stateful").ok();

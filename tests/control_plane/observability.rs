@@ -128,7 +128,7 @@ fn describe_shows_what_we_did() {
     described_in(
         &story.home,
         "deployment/web",
-        "\"configmaps/app\" names nothing to restart for; write \"configmap/app\"",
+        "\"configmaps/app\" is not a valid value; write \"configmap/app\"",
     );
     described_in(&story.home, "copyratorrule/greedy", "ObjectTakenOver");
     described_in(&story.called("b"), "configmap/app", "ObjectTakenOver");

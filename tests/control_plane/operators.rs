@@ -155,12 +155,11 @@ fn commands_name_expressions(story: &Story<'_>, place: &str) {
     let said = run(story, None, &["why", "deploy/example-memcached", "-n", place], "");
     let field = "spec.replicas: ${object.?spec.?size.orValue(1)}";
     assert!(said.text.contains(field), "{}", said.text);
-    let owner =
-        "also when the CustomResourceDefinition of Memcached of cache.example.com/v1alpha1 is deleted";
+    let owner = "when this owner or the CustomResourceDefinition of Memcached of cache.example.com/v1alpha1 is deleted";
     assert!(said.text.contains(owner), "{}", said.text);
     let said = run(story, None, &["doctor"], "");
     let goes = format!(
-        "that CopyratorTemplate {}/memcached is rendered for, the 1 object that it has made",
+        "that CopyratorTemplate {}/memcached selects, and the 1 object that the template made for them",
         story.home
     );
     assert!(

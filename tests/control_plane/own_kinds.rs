@@ -95,12 +95,12 @@ fn a_senseless_policy_is_refused_with_its_field() {
     let story = Story::new(peaceful(), "senseless-policy");
     let kinds = json!({ "kinds": ["ConfigMap"] });
     for (by_us, spec, expected) in [
-        (true, json!({ "match": kinds }), "demands nothing"),
+        (true, json!({ "match": kinds }), "has no requirement"),
         (false, json!({ "match": kinds, "data": [{ "name": "a", "format": "json" }] }), "keys is required"),
         (
             false,
             json!({ "match": { "kinds": ["Namespace"] }, "data": [{ "name": "a", "keys": ["a"] }] }),
-            "data rules speak of keys",
+            "data has rules about keys",
         ),
         (false, json!({ "match": { "kinds": ["Pod"] } }), "spec.match.kinds"),
     ] {

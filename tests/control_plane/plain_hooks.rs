@@ -101,13 +101,13 @@ fn hooks_are_left_as_they_are_while_somebody_says_hands_off() {
     until_answered("nobody judges any more", 201);
     let versions = versions(bed);
     // A new leader looks at once.
-    let said = crew.reconciler.log().matches("are left as they are").count();
+    let said = crew.reconciler.log().matches("does not update the webhook configurations").count();
     crew.reconciler.kill();
     bed.release_lease();
     crew.reconciler = bed.reconciler(0);
     story.marker("meanwhile");
     eventually("it has looked, and says so", || {
-        let now = crew.reconciler.log().matches("are left as they are").count();
+        let now = crew.reconciler.log().matches("does not update the webhook configurations").count();
         if now > said { Ok(()) } else { Err(format!("{said} times, now {now}")) }
     });
     assert_eq!(self::versions(bed), versions, "the hooks were written");

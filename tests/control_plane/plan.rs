@@ -133,7 +133,7 @@ fn what_is_planned_for_a_rule_is_what_happens_once_it_is_applied() {
     for line in [
         format!("  ~ ConfigMap {a}/app "),
         "keys: -old; labels: tier; annotations: copyrator.dev/on-removal".to_owned(),
-        format!("rule {}/rule does not name namespace {b}\n", story.home),
+        format!("rule {}/rule does not select namespace {b}\n", story.home),
         "2 to change, 1 to remove, 0 in order.\n".to_owned(),
     ] {
         assert!(people.contains(&line), "{line:?} is missing in:\n{people}");
@@ -277,7 +277,9 @@ fn a_plan_without_the_key_compares_by_content_and_says_so() {
         if said.code == Some(0) { Ok(said) } else { Err(said.text + &said.notes) }
     });
     assert_eq!(said.text, "Nothing to do: 1 copy in order.\n");
-    for part in ["taken at their word", "nothing can be told", "may not list secrets in all namespaces"] {
+    for part in
+        ["cannot verify which objects are copies", "cannot show", "may not list secrets in all namespaces"]
+    {
         assert!(said.notes.contains(part), "{part:?} is missing in: {}", said.notes);
     }
 
@@ -422,8 +424,8 @@ fn a_rule_that_is_held_back_is_said_to_be_once() {
     let said = plan(&story);
     assert_eq!(said.code, Some(1), "{}", said.text);
     assert_eq!(said.text.matches("missing\" may not").count(), 1, "{}", said.text);
-    assert_eq!(said.text.matches("  ! 3 copies held back by that").count(), 1, "{}", said.text);
-    assert_eq!(said.text.matches("  . 3 copies held back by that").count(), 1, "{}", said.text);
+    assert_eq!(said.text.matches("  ! 3 copies affected by this").count(), 1, "{}", said.text);
+    assert_eq!(said.text.matches("  . 3 copies affected by this").count(), 1, "{}", said.text);
     let wide = run(&story, None, &["status", "-n", &story.home, "-o", "wide"], "").text;
     for target in &targets {
         assert!(wide.contains(&format!("Waiting   ConfigMap {target}/app ")), "{wide}");

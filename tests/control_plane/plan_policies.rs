@@ -89,7 +89,7 @@ fn a_plan_foresees_what_a_policy_refuses_as_the_status_then_says_it() {
     ]);
     let planner = account(&story, "planner", rights);
     let file = config_map(&story.home, "app", bad).to_string();
-    let unread = "what ConfigPolicies refuse of these copies is not foreseen: ";
+    let unread = "the plan does not check these copies against ConfigPolicies: ";
     for (arguments, input, is_said) in [
         (&["plan", "-n", &*story.home, "-f", "-"][..], &*file, true),
         (&["plan", "-n", &*story.home][..], "", false),

@@ -267,7 +267,7 @@ fn a_user_without_the_key_is_told_what_can_be_known_of_restarts() {
     });
     let running = &applied.split('.').nth(1).unwrap_or_default()[..8];
     assert!(said.text.contains(&format!("   {running}   -   ")), "{}", said.text);
-    assert!(said.notes.contains("what workloads run with is recorded under that key"), "{}", said.notes);
+    assert!(said.notes.contains("the records of workloads use that key, too"), "{}", said.notes);
     let changed = config_map(&home, "app", [("k", "2")]);
     let arguments = ["plan", "-n", &home, "-o", "json", "-f", "-"];
     let said = run(&story, Some(&reader), &arguments, &changed.to_string());

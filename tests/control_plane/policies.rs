@@ -216,7 +216,7 @@ fn a_write_whose_review_is_not_read_is_refused_by_its_beginning() {
         json!({ "conditions": [{ "type": "example.com/Large", "status": "True", "message": message }] });
     story.admin().merge_status("Namespace", "", &place, &large).ok();
     let refusal = refused(|| story.admin().try_merge("Namespace", "", &place, &label(Value::Null)));
-    assert!(refusal.contains("its review is larger than 16 MiB"), "{refusal}");
+    assert!(refusal.contains("its AdmissionReview is larger than 16 MiB"), "{refusal}");
     // What is smaller can always be written.
     story.admin().merge_status("Namespace", "", &place, &json!({ "conditions": [] })).ok();
     story.admin().delete("Namespace", "", &place).ok();

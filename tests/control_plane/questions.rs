@@ -50,7 +50,7 @@ fn a_dry_run_with_many_names_and_namespaces_costs_few_questions_and_holds_up_nob
     });
     let cost = asked(bed) - before;
     let refusal = answer.refused();
-    assert!(refusal.contains("write several objects"), "{refusal}");
+    assert!(refusal.contains("split it into several objects"), "{refusal}");
     assert!((1..400).contains(&cost), "{cost} questions were asked for one dry run");
 
     // Bob goes on, all at once, and alice is answered all the same.

@@ -164,7 +164,7 @@ fn a_second_quota_without_room_keeps_the_old_object() {
         let rule = story.admin().get("CopyratorRule", &story.home, "rule").ok_or("it is gone")?;
         let said = rule["status"]["problems"].to_string();
         if !said.contains("not replaced")
-            || !said.contains("the ResourceQuota less has no room for it (secrets)")
+            || !said.contains("ResourceQuota less has no room for the new object (secrets)")
         {
             return Err(rule["status"].to_string());
         }
@@ -210,7 +210,7 @@ fn a_renamed_copy_goes_first_only_where_its_room_suffices() {
     eventually("the rule says that the room does not suffice", || {
         let rule = story.admin().get("CopyratorRule", &story.home, "rule").ok_or("it is gone")?;
         let problems = rule["status"]["problems"].to_string();
-        let says = ["not even in the place of the old object", "which comes in its place, is not there"];
+        let says = ["even after deletion of the old object", "because its replacement"];
         if says.iter().all(|words| problems.contains(words)) {
             Ok(())
         } else {
@@ -250,7 +250,7 @@ fn a_renamed_copy_stays_until_the_new_one_is_there() {
     story.admin().merge("CopyratorRule", &story.home, "rule", &renamed).ok();
     eventually("the rule says that the old copy is kept", || {
         let rule = story.admin().get("CopyratorRule", &story.home, "rule").ok_or("it is gone")?;
-        let kept = "which comes in its place, is not there";
+        let kept = "because its replacement";
         if rule["status"]["problems"].to_string().contains(kept) {
             Ok(())
         } else {
@@ -305,7 +305,7 @@ fn until_not_replaced(story: &Story<'_>, rule: &str) {
     eventually(&format!("{rule} says that the object is not replaced"), || {
         let rule = story.admin().get("CopyratorRule", &story.home, rule).ok_or("it is gone")?;
         let said = rule["status"]["problems"].to_string();
-        let is_said = ["not replaced, and holds the content of before", "this content is not wanted"];
+        let is_said = ["not replaced, so the object keeps its old content", "this content is not wanted"];
         if is_said.iter().all(|part| said.contains(part)) { Ok(()) } else { Err(rule["status"].to_string()) }
     });
 }

@@ -104,7 +104,7 @@ fn a_user_without_the_right_is_refused() {
     }
     let of_all = annotated(secret(&story.home, "app", [("k", "1")]), json!({ RESTART_PODS: "" }));
     let refusal = story.bed.alice.create(&of_all).refused();
-    assert!(refusal.contains("copyrator.dev/restart-pods: is empty"), "{refusal}");
+    assert!(refusal.contains("copyrator.dev/restart-pods: must not be empty"), "{refusal}");
     // A user who adds a wish to another's stands for both; content is nobody's business.
     let target = story.target("copies");
     let copied = annotated(config_map(&story.home, "copied", [("k", "1")]), json!({ COPY_TO: target }));

@@ -124,8 +124,8 @@ fn a_canary_that_fails_stops_the_others_until_its_content_is_corrected() {
 
     let monitor = story.until_condition("ConfigMonitor", "monitor", "Degraded", "True", "StageFailed");
     let problems = monitor["status"]["problems"].to_string();
-    assert!(problems.contains("Deployment canary: it runs changed content and has failed"), "{problems}");
-    assert!(problems.contains(&format!("the last that worked is {worked}.")), "{worked}: {problems}");
+    assert!(problems.contains("Deployment canary: the workload failed with changed content"), "{problems}");
+    assert!(problems.contains(&format!("the last content that worked is {worked}.")), "{worked}: {problems}");
     eventually("the status counts", || {
         let status = admin.get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?["status"].take();
         let stopped = status["problems"]
@@ -288,7 +288,7 @@ fn a_canary_that_is_unready_again_during_its_soak_stops_the_others_until_it_is_r
     say("False");
     let monitor = story.until_condition("ConfigMonitor", "monitor", "Degraded", "True", "StageFailed");
     let problems = monitor["status"]["problems"].to_string();
-    assert!(problems.contains("was ready and is not any more"), "{problems}");
+    assert!(problems.contains("was ready and is now not ready"), "{problems}");
     story.marker("then");
     assert_eq!(
         (story.until_running("b"), story.revisions("b")),
@@ -327,7 +327,7 @@ fn a_canary_that_crashes_stops_the_others_before_any_deadline() {
     story.admin().merge("Pod", &story.home, &format!("{pending}/status"), &status).ok();
     let monitor = story.until_condition("ConfigMonitor", "monitor", "Degraded", "True", "StageFailed");
     let problems = monitor["status"]["problems"].to_string();
-    assert!(problems.contains("crashes again and again"), "{problems}");
+    assert!(problems.contains("crashes repeatedly"), "{problems}");
     story.marker("then");
     assert_eq!(
         (story.until_running("b"), story.revisions("b")),

@@ -38,7 +38,7 @@ fn where_the_api_server_does_not_stamp_a_hook_does_and_nobody_is_forged() {
 
     let crew = bed.man();
     let (_, readiness) = crew.reconciler.ask("/readyz").expect("the reconciler answers");
-    assert!(readiness.contains("authors: stamped by the hook author.copyrator.dev"), "{readiness}");
+    assert!(readiness.contains("authors: the hook author.copyrator.dev records the authors"), "{readiness}");
     every_case_is_stamped(&story);
     until_written(&bed.alice, &story.rule("ConfigMap", &["app"]));
     story.until("ConfigMap", &target, "app", [("k", "v")]);

@@ -93,7 +93,8 @@ fn pods_below_a_partition_are_whose_it_is() {
     eventually("the status tells of those that are held", || {
         let problem = problem();
         let message = problem["message"].as_str().unwrap_or_default();
-        let is_told = problem["reason"] == "Held" && message.contains("2 pods below its partition 2");
+        let is_told =
+            problem["reason"] == "Held" && message.contains("partition 2 keeps 2 pods on the old content");
         if is_told { Ok(()) } else { Err(problem.to_string()) }
     });
     // Between its pods a set has none of that number, and holds the others already.

@@ -63,8 +63,7 @@ fn a_restart_that_is_taken_back_half_way_is_told_and_repeated_on_request() {
     let message =
         |name: &str| told.iter().find(|problem| problem["name"] == name).unwrap()["message"].clone();
     let undone = message("undone").as_str().unwrap_or_default().to_owned();
-    for part in ["its last restart was taken back", "1 pod runs older content", "copyrator.dev/restart-now=1"]
-    {
+    for part in ["undid the last restart", "1 pod runs older content", "copyrator.dev/restart-now=1"] {
         assert!(undone.contains(part), "{part}: {undone}");
     }
     story.until_condition("ConfigMonitor", "monitor", "Degraded", "True", "Paused");
@@ -117,7 +116,7 @@ fn a_record_that_somebody_else_wrote_is_no_proof_of_what_runs() {
     story.admin().apply(&monitor).ok();
     let told = until_told(&story, &[("twin", "TakenBack")]);
     let message = told[0]["message"].as_str().unwrap_or_default();
-    assert!(message.contains("wrote its label copyrator.dev/applied"), "{message}");
+    assert!(message.contains("changed the workload's label copyrator.dev/applied"), "{message}");
     assert_eq!(story.until_running("twin"), before);
     restart_now(&story);
     story.until_restarted("twin", &before);

@@ -14,7 +14,7 @@ fn the_author_of_a_namespace_is_told_what_will_appear_in_it() {
     story.admin().create(&story.rule("ConfigMap", &["one", "two"])).ok();
     story.until_condition("CopyratorRule", "rule", "Ready", "True", "NoTarget");
     let labels = data([("story", "foretold")]);
-    let told = "copyrator: 2 objects will appear in this namespace (1 rule)";
+    let told = "copyrator: 2 objects will be created in this namespace (1 rule)";
     eventually("the warning is given", || {
         let answer = story.admin().try_create(&namespace(&story.called("new"), &labels));
         same(answer.warnings, vec![told.to_owned()])
@@ -33,7 +33,8 @@ fn the_author_of_a_rule_is_told_what_will_not_be_copied() {
     let absent = story.called("absent");
     let mut rule = story.rule("ConfigMap", &["app"]);
     rule["spec"]["targets"] = json!([{ "names": [absent] }]);
-    let told = format!("copyrator: namespace {absent} does not exist: copies appear there when it is made");
+    let told =
+        format!("copyrator: namespace {absent} does not exist: Copyrator copies there once it is created");
     assert!(story.admin().create(&rule).warnings.contains(&told));
     // The source is not there, and the status says so; where a webhook does not see it, that is what the next writer is told.
     story.until_condition("CopyratorRule", "rule", "Ready", "False", "NoSource");
@@ -71,14 +72,14 @@ fn a_user_who_labels_a_namespace_or_deletes_a_rule_is_told_what_follows() {
         label(json!(null));
         same(
             label(json!("relabelling")),
-            vec!["copyrator: 1 object will appear in this namespace (1 rule)".to_owned()],
+            vec!["copyrator: 1 object will be created in this namespace (1 rule)".to_owned()],
         )
     });
     story.until("ConfigMap", &target, "one", [("k", "v")]);
     story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
     eventually("what goes is told, too", || {
         label(json!("relabelling"));
-        let gone = "copyrator: 1 object in this namespace will be deleted in 5m, unless the label comes back (1 rule)";
+        let gone = "copyrator: 1 object in this namespace will be deleted in 5m, unless you restore the label (1 rule)";
         same(label(json!(null)), vec![gone.to_owned()])
     });
     label(json!("relabelling"));
@@ -174,7 +175,7 @@ fn who_narrows_or_widens_is_told_how_many_objects_go_and_come() {
     });
     eventually("wider targets are told", || {
         targets(&[&a]);
-        told(targets(&[&a, &b]), "1 copy of this rule will appear, for 1 namespace")
+        told(targets(&[&a, &b]), "1 copy of this rule will be created, for 1 namespace")
     });
     story.admin().delete("CopyratorRule", &story.home, "rule").ok();
 
@@ -187,21 +188,21 @@ fn who_narrows_or_widens_is_told_how_many_objects_go_and_come() {
     let template = crate::bed::objects::ours("CopyratorTemplate", &story.home, "kit", kit);
     told(
         story.admin().create(&template).warnings,
-        "4 objects of this template will appear, for 2 namespaces",
+        "4 objects of this template will be created, for 2 namespaces",
     )
     .unwrap();
     story.until_condition("CopyratorTemplate", "kit", "Ready", "True", "AllRendered");
     let labels = data([("story", "narrowing")]);
     eventually("a namespace's warning counts templates", || {
         let answer = story.admin().try_create(&namespace(&story.called("new"), &labels));
-        told(answer.warnings, "2 objects will appear in this namespace (1 template)")
+        told(answer.warnings, "2 objects will be created in this namespace (1 template)")
     });
     let objects = |ids: &[&str]| {
         let objects: Vec<_> = ids.iter().map(|id| object(id)).collect();
         spec("CopyratorTemplate", "kit", json!({ "objects": objects }))
     };
     told(objects(&["x"]), "objects of this template will be deleted in 5m").unwrap();
-    told(objects(&["x", "y"]), "objects of this template will appear, for").unwrap();
+    told(objects(&["x", "y"]), "objects of this template will be created, for").unwrap();
     story.admin().delete("CopyratorTemplate", &story.home, "kit").ok();
 
     let source = |to: serde_json::Value| {
@@ -210,7 +211,7 @@ fn who_narrows_or_widens_is_told_how_many_objects_go_and_come() {
         story.admin().merge("ConfigMap", &story.home, "one", &json!({ "metadata": metadata })).warnings
     };
     eventually("annotations taken off are told", || {
-        told(source(json!(format!("{a},{b}"))), "2 copies of this source will appear, for 2 namespaces")?;
+        told(source(json!(format!("{a},{b}"))), "2 copies of this source will be created, for 2 namespaces")?;
         told(source(json!(null)), "2 copies of this source will be deleted in")
     });
 }

@@ -167,7 +167,7 @@ pub fn braked_until(world: &World, now: i64) -> Option<i64> {
 /// Whether the old object of a renamed copy stays, and its rule says so, because another object has the new name.
 pub fn waits_for_successor(world: &World, slot: &ObjectKey, now: i64) -> bool {
     match plan_slot(world, slot, at(now)).state {
-        SlotState::Blocked(problem) => problem.message.starts_with("kept, since "),
+        SlotState::Blocked(problem) => problem.message.starts_with("kept, because "),
         _ => false,
     }
 }

@@ -117,7 +117,7 @@ fn the_steps_are_those_of_the_tools_that_were_found() {
     let (copies, restarts) = (read_case("seed.yaml"), read_case("seed-monitor.yaml"));
     let steps = |text: &str| json(&import(&read(text), &Options::default()))["next"].to_string();
     let of_restarts = steps(&restarts);
-    let order: Vec<_> = ["Apply these monitors", "Unsuspend", "stop the other tool", "annotations off"]
+    let order: Vec<_> = ["Apply these monitors", "Unsuspend", "stop the other tool", "annotations from"]
         .iter()
         .map(|step| of_restarts.find(step).unwrap_or_else(|| panic!("{step} is missing in {of_restarts}")))
         .collect();
@@ -192,7 +192,7 @@ fn the_steps_name_what_the_templates_need() {
     for part in [
         "copies.kinds: [NetworkPolicy, ResourceQuota, RoleBinding]; copies.bind: [admin]; templates.kinds: [{apiVersion: cert-manager.io/v1",
         "Apply these templates",
-        "Have Kyverno let go",
+        "Remove the generate rules from Kyverno",
         "kubectl patch copyratortemplate NAME",
     ] {
         assert!(next.contains(part), "{part} is missing in {next}");

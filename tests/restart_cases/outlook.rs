@@ -25,17 +25,17 @@ fn an_outlook_says_when_and_why() {
         ),
         (
             r#"workload: {references: [configmap/a], annotation: "true", applied: {configmap/a: {x: "1"}}, recorded: 30, rollout: paused}"#,
-            "Paused Hold Paused: ConfigMap a has changed, and it is paused: resume it, and it restarts",
+            "Paused Hold Paused: ConfigMap a has changed, but the workload is paused: it restarts when you resume it",
         ),
         (
             r#"workload: {references: [configmap/a], annotation: "true", applied: {configmap/a: {x: "1"}}, recorded: 30, rollout: unfinished}"#,
-            "Waiting Wait RolloutUnfinished: a rollout is under way, and has to end first",
+            "Waiting Wait RolloutUnfinished: a rollout is in progress and must finish first",
         ),
         (
             r#"monitors: {web: {spec: {watch: [{kind: ConfigMap, names: [a]}], window: {schedule: "0 2 * * *", duration: 1h}}}},
                workload: {references: [configmap/a], applied: {configmap/a: {x: "1"}}, recorded: 30}"#,
-            "Waiting Restart QuietPeriod at 7200: ConfigMap a has changed; the window of ConfigMonitor shop/web is closed; \
-             past it, once: kubectl annotate cfgmon web -n shop --overwrite copyrator.dev/restart-now=1; Rollout for web",
+            "Waiting Restart QuietPeriod at 7200: ConfigMap a has changed; the window of ConfigMonitor shop/web is closed; to restart \
+             once outside the window: kubectl annotate cfgmon web -n shop --overwrite copyrator.dev/restart-now=1; Rollout for web",
         ),
         (
             r#"monitors: {web: {spec: {suspend: true, watch: [{kind: ConfigMap, names: [a]}]}}}, workload: {references: [configmap/a]}"#,
@@ -43,14 +43,14 @@ fn an_outlook_says_when_and_why() {
         ),
         (
             r#"workload: {references: [configmap/a], annotation: "configmaps/a"}"#,
-            "Unwatched Current MalformedAnnotation: annotation copyrator.dev/restart: \"configmaps/a\" names nothing to restart \
-             for; write \"configmap/a\"",
+            "Unwatched Current MalformedAnnotation: annotation copyrator.dev/restart: \"configmaps/a\" is not a valid value; write \"configmap/a\"",
         ),
         // Copyrator saw it first when its pods were older than the content: nothing tells what they began with.
         (
             r#"workload: {references: [configmap/a], annotation: "true", applied: current, recorded: 50, templated: 10}"#,
-            "Current Current Current: Copyrator first saw it at 1970-01-01T00:00:50Z and took its pods for current. The content was \
-             written at 1970-01-01T00:00:50Z, after the pod template: if pods are older than the content, run kubectl rollout restart",
+            "Current Current Current: Copyrator first saw the workload at 1970-01-01T00:00:50Z and assumed that its pods run the current \
+             content. The content was written at 1970-01-01T00:00:50Z, after the pod template: if pods are older than the content, run \
+             kubectl rollout restart",
         ),
         (
             r#"workload: {references: [configmap/a], annotation: "true", applied: current, recorded: 50, templated: 50}"#,

@@ -170,12 +170,14 @@ fn a_canary_that_crashes_stops_all_others() {
     assert_eq!(reasons, ["StageFailed", "StageStopped"]);
     let (told, stopped) = (&status.problems[0].message, &status.problems[1].message);
     assert!(
-        told.starts_with("Deployment w005: it runs changed content and has failed: its pod w005-pod crashes"),
+        told.starts_with(
+            "Deployment w005: the workload failed with changed content: its pod w005-pod crashes"
+        ),
         "{told}"
     );
-    assert!(told.contains(", the last that worked is ") && !told.contains("not known"), "{told}");
+    assert!(told.contains("; the last content that worked is ") && !told.contains("not known"), "{told}");
     assert!(
-        stopped.starts_with("4 workloads with changed content wait, because Deployment w005 has failed"),
+        stopped.starts_with("4 workloads with changed content wait, because Deployment w005 failed"),
         "{stopped}"
     );
     let degraded = status.conditions.iter().find(|one| one.type_ == "Degraded").unwrap();
@@ -185,7 +187,7 @@ fn a_canary_that_crashes_stops_all_others() {
     world.edit_workload(&key, |facts| facts.restarts.track.last_good = Some("k.before".into()));
     let RestartState::Failed(failure) = plan_workload(&world, &key, at(200)).state else { panic!() };
     let message = failed(&failure);
-    assert!(message.contains("the last that worked is k.before"), "{message}");
+    assert!(message.contains("the last content that worked is k.before"), "{message}");
 }
 
 /// Each look lists at most the pods of the one it looks at, and one that waits for its turn lists none.

@@ -60,7 +60,7 @@ fn a_status_counts_and_explains_pods_without_a_workload_that_wait() {
     world.edit_selected_pods(&Case::monitor_key(), |seen| seen.pods.retain(|pod| pod.name != "web-2"));
     assert_eq!(told(&world, 100), (1, 0, 0, String::new()));
     world.edit_selected_pods(&Case::monitor_key(), |seen| seen.at = at(400));
-    let lasting = "PodsNotReady: pods without a workload: other pods have to be ready first";
+    let lasting = "PodsNotReady: pods without a workload: other pods must become ready first";
     assert_eq!(told(&world, 400), (1, 0, 0, lasting.to_owned()));
     let removed = Some(PodRemoved { at: at(90), controlled: 0 });
     world.memory_mut().at_monitor(&Case::monitor_key(), |memory| memory.pods_removed(removed));
@@ -75,16 +75,16 @@ fn a_status_counts_and_explains_pods_without_a_workload_that_wait() {
     assert_eq!((waiting, failed), (1, 0));
     assert_eq!(
         problems,
-        "DisruptionBudget: pods without a workload: a PodDisruptionBudget allows no eviction now: raise the replicas, or relax \
-         the budget"
+        "DisruptionBudget: pods without a workload: a PodDisruptionBudget allows no eviction now: increase the replicas, or relax the \
+         budget"
     );
     world.memory_mut().at_monitor(&Case::monitor_key(), |memory| memory.failed(two));
     let (waiting, _, failed, problems) = told(&world, 100);
     assert_eq!((waiting, failed), (0, 1));
     assert_eq!(
         problems,
-        "TooManyBudgets: pods without a workload: a pod is under more than one PodDisruptionBudget and can never be \
-         evicted: narrow the selector of all but one"
+        "TooManyBudgets: pods without a workload: a pod matches more than one PodDisruptionBudget, so the API server never evicts it: \
+         narrow the budgets' selectors until only one matches"
     );
 }
 
@@ -116,7 +116,7 @@ fn a_status_counts_and_explains() {
     let status = monitor_status(&missing.world(), &Case::monitor_key(), at(100)).unwrap();
     assert_eq!(
         status.problems[0].message,
-        "Deployment web: it uses ConfigMap gone and 1 more, which do not exist: create them, or correct the names"
+        "Deployment web: the workload uses ConfigMap gone and 1 more, which do not exist: create them, or correct the names"
     );
 
     let pulling = case(
@@ -140,7 +140,7 @@ fn a_status_counts_and_explains() {
         let status = monitor_status(&held.world(), &Case::monitor_key(), at(now)).unwrap();
         assert_eq!((status.waiting, status.failed), (1, 0), "an old list of pods still says how it stands");
         let message = &status.problems[0].message;
-        assert!(message.contains("1 pods below its partition 1"), "{message}");
+        assert!(message.contains("partition 1 keeps 1 pods on the old content"), "{message}");
     }
 
     let stuck = case(
@@ -195,18 +195,18 @@ fn a_monitor_says_that_it_watches_or_restarts_nothing() {
     );
     assert_eq!(
         ready_of(&nothing.world(), 51),
-        "True NoObject: namespace shop has nothing that spec.watch names (no ConfigMap a, to begin with): create it, or \
+        "True NoObject: namespace shop has none of the objects that spec.watch names (for example, no ConfigMap a): create the object, or \
          correct the name"
     );
     for (workloads, expected) in [
-        ("", "no workload references what spec.watch names"),
+        ("", "no workload uses an object that spec.watch names"),
         (
             "workloads: {podSelector: {matchLabels: {app: x}}},",
             "spec.workloads.podSelector matches no workload's pod template",
         ),
         (
             "workloads: {names: [{kind: Deployment, name: x}]},",
-            "spec.workloads names nothing that is there (Deployment x, to begin with)",
+            "spec.workloads names only workloads that do not exist (for example, Deployment x)",
         ),
     ] {
         let text = format!(
@@ -214,7 +214,7 @@ fn a_monitor_says_that_it_watches_or_restarts_nothing() {
                 monitors: {{web: {{spec: {{{workloads} watch: [{{kind: ConfigMap, names: [a]}}]}}}}}}}}"#
         );
         let expected =
-            format!("True NoWorkload: {expected} in namespace shop: nothing restarts for this monitor");
+            format!("True NoWorkload: {expected} in namespace shop: the monitor restarts no workload");
         assert_eq!(ready_of(&case(&text).world(), 51), expected);
     }
     // Whether there are pods without a workload is not known before they are due.

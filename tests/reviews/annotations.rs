@@ -26,7 +26,7 @@ async fn annotations_are_understood_or_refused_by_name() {
         let review = asking(name, Value::Null, bad);
         let refusal = app.send_value("/validate/annotations", &review).await.refused(422, "Invalid");
         for part in [
-            "copyrator.dev/copy-to[0]: \"team-[\" is not a glob",
+            "copyrator.dev/copy-to[0]: \"team-[\" is not a valid glob",
             "copyrator.dev/copy-to-selector: \"team near blue\"",
         ] {
             assert!(refusal.contains(part), "{part:?} is missing in {refusal}");
@@ -63,7 +63,7 @@ async fn a_user_who_adds_an_annotation_is_asked_about_all_of_them() {
     let bad = json!({"copyrator.dev/copy-to": "team-[", "copyrator.dev/restart-pods": ""});
     let bad = asking("configmap-update", both, bad);
     let refusal = app.send_value("/validate/annotations", &bad).await.refused(422, "Invalid");
-    for part in ["copyrator.dev/copy-to[0]", "copyrator.dev/restart-pods: is empty"] {
+    for part in ["copyrator.dev/copy-to[0]", "copyrator.dev/restart-pods: must not be empty"] {
         assert!(refusal.contains(part), "{part:?} is missing in {refusal}");
     }
     // Nothing that is asked for any more is nobody's business.

@@ -91,8 +91,8 @@ fn a_finding_names_file_line_object_policy_rule_key_and_fix() {
     let said = check(&files, &["-f", "a.yaml", "--policy", "p.yaml"]);
     assert_eq!(
         said.text,
-        "a.yaml:8: ConfigMap shop/web\n  ! policy app, rule has-url: ConfigMap shop/web, key url: is not a URL; write \
-         scheme://host and what follows, without spaces or a line break\n3 objects judged, 1 would be refused\n"
+        "a.yaml:8: ConfigMap shop/web\n  ! policy app, rule has-url: ConfigMap shop/web, key url: is not a URL; write scheme://host/path \
+         without spaces or a line break\n3 objects judged, 1 would be refused\n"
     );
     let report = check(&files, &["-f", "a.yaml", "--policy", "p.yaml", "-o", "json"]).json();
     let object = &report["objects"][1];
@@ -196,7 +196,7 @@ items:
         "ConfigMap shop/(unnamed): has no metadata.name",
         "ConfigMap shop/d, key a: metadata.labels has a boolean there",
         "ConfigMap shop/e: data is not a map",
-        "CopyratorRule f is not valid: spec: is missing",
+        "CopyratorRule f is not valid: spec: required field is missing",
     ];
     assert_eq!(messages.len(), expected.len());
     for (message, expected) in messages.iter().zip(expected) {

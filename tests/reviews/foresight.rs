@@ -27,22 +27,25 @@ async fn warned(cluster: Cluster, review: &Value) -> (Vec<String>, usize) {
 #[tokio::test]
 async fn a_user_who_may_list_namespaces_is_told_which_do_not_exist() {
     const NOWHERE: &str =
-        "copyrator: spec.targets matches no namespace now: copies appear in those that it matches later";
-    const HOME: &str = "copyrator: platform is the namespace of the sources, and takes no copies of them: take it out of the targets";
-    const ONE: &str = "copyrator: up to 1 copy of this rule will appear, for 1 namespace";
+        "copyrator: spec.targets matches no namespace now: Copyrator copies to namespaces that match later";
+    const HOME: &str = "copyrator: platform is the sources' own namespace and never gets copies of them: remove platform from the targets";
+    const ONE: &str = "copyrator: up to 1 copy of this rule will be created, for 1 namespace";
     for (targets, expected) in [
         (json!([{"names": ["shop"]}]), &[ONE][..]),
         (
             json!([{"names": ["shop", "team-*"]}, {"namespaceSelector": {"matchLabels": {"team": "red"}}}]),
-            &["copyrator: up to 3 copies of this rule will appear, for 3 namespaces"],
+            &["copyrator: up to 3 copies of this rule will be created, for 3 namespaces"],
         ),
         (
             json!([{"names": ["shpo"]}]),
-            &["copyrator: namespace shpo does not exist: copies appear there when it is made"],
+            &["copyrator: namespace shpo does not exist: Copyrator copies there once it is created"],
         ),
         (
             json!([{"names": ["shop", "web", "app"]}]),
-            &["copyrator: namespaces web, app do not exist: copies appear there when they are made", ONE],
+            &[
+                "copyrator: namespaces web, app do not exist: Copyrator copies there once they are created",
+                ONE,
+            ],
         ),
         (json!([{"names": ["red-*"]}]), &[NOWHERE]),
         (json!([{"namespaceSelector": {"matchLabels": {"team": "red"}}}]), &[NOWHERE]),
@@ -76,7 +79,7 @@ async fn a_rule_that_may_not_act_tells_nothing_beside() {
     let mut review = recorded("rule-create-service-account");
     review["request"]["object"]["spec"]["targets"] = json!([{"names": ["shpo"]}]);
     let (warnings, asked) = warned(Cluster::new().refuse("create secrets"), &review).await;
-    assert!(warnings.len() == 1 && warnings[0].starts_with("copyrator: inert until "), "{warnings:?}");
+    assert!(warnings.len() == 1 && warnings[0].starts_with("copyrator: no effect until "), "{warnings:?}");
     assert_eq!(asked, 0);
 }
 
@@ -94,7 +97,7 @@ async fn a_process_that_sees_sources_tells_of_a_missing_one() {
         ["copyrator: source Secret platform/registry not found (Helm releases and tokens are never copied)"];
     assert_eq!(warned(seeing(), &review).await.0, absent);
     let counted =
-        |most: &str| vec![format!("copyrator: {most}1 copy of this rule will appear, for 1 namespace")];
+        |most: &str| vec![format!("copyrator: {most}1 copy of this rule will be created, for 1 namespace")];
     assert_eq!(warned(Cluster::new(), &review).await.0, counted("up to "));
     let mut with = seeing();
     with.world.set_object(ObjectKey::new(Kind::Secret, "platform", "registry"), Some(facts()));
@@ -117,7 +120,7 @@ async fn a_rule_of_a_kind_that_is_not_copied_here_is_told_which_value_grants_it(
     let mut granting = Cluster::new();
     granting.world.settings_mut().copy_kinds = [Kind::NetworkPolicy].into();
     let (warnings, _) = warned(granting, &review).await;
-    assert!(warnings.len() == 1 && warnings[0].contains("will appear"), "{warnings:?}");
+    assert!(warnings.len() == 1 && warnings[0].contains("will be created"), "{warnings:?}");
 }
 
 #[tokio::test]
@@ -204,7 +207,7 @@ async fn who_narrows_a_rule_is_told_how_many_copies_go() {
         (
             json!({"targets": names(&["shop"]), "deletionPolicy": "Retain"}),
             3,
-            vec!["2 copies of this rule stay, as ordinary objects (deletionPolicy: Retain)".to_owned()],
+            vec!["2 copies of this rule stay as ordinary objects (deletionPolicy: Retain)".to_owned()],
             "up to 3 copies",
         ),
         (
@@ -218,7 +221,7 @@ async fn who_narrows_a_rule_is_told_how_many_copies_go() {
             3,
             vec![
                 format!("3 copies of this rule will be deleted in 5m; {keep}"),
-                "up to 3 copies of this rule will appear, for 3 namespaces".to_owned(),
+                "up to 3 copies of this rule will be created, for 3 namespaces".to_owned(),
             ],
             "up to 3 copies",
         ),
@@ -227,7 +230,7 @@ async fn who_narrows_a_rule_is_told_how_many_copies_go() {
             3,
             vec![
                 format!("3 copies of this rule will be deleted in 5m; {keep}"),
-                "up to 3 copies of this rule will appear, for 3 namespaces".to_owned(),
+                "up to 3 copies of this rule will be created, for 3 namespaces".to_owned(),
             ],
             "up to 3 copies",
         ),
@@ -260,12 +263,12 @@ async fn sources_that_a_spec_does_not_name_are_counted_by_the_status() {
             json!({"source": {"names": ["api-*"]}}),
             vec![
                 format!("up to 12 copies of this rule {keep}"),
-                "each source of this rule will be copied into up to 4 namespaces".to_owned(),
+                "this rule will copy each source to up to 4 namespaces".to_owned(),
             ],
         ),
         (
             json!({"source": {"names": ["app-*", "api-*"]}}),
-            vec!["each source of this rule will be copied into up to 4 namespaces".to_owned()],
+            vec!["this rule will copy each source to up to 4 namespaces".to_owned()],
         ),
     ] {
         let review = respec("rule-create", &before, &after, counted.clone());
@@ -289,7 +292,7 @@ async fn who_changes_a_template_is_told_what_goes_stays_and_comes() {
     let of = |objects: &[&Value]| json!({"objects": objects, "deletionGrace": "5m"});
     let (keep, stay) = (
         "will be deleted in 5m; deletionPolicy: Retain keeps them",
-        "stay, as ordinary objects (to keep data, or by deletionPolicy)",
+        "stay as ordinary objects (to keep data, or because of deletionPolicy: Retain)",
     );
     let conditional =
         object("a", "ConfigMap", json!({"includeWhen": "'x' in namespaceObject.metadata.labels"}));
@@ -304,7 +307,7 @@ async fn who_changes_a_template_is_told_what_goes_stays_and_comes() {
         (
             of(&[&a]),
             of(&[&a, &b]),
-            vec!["4 objects of this template will appear, for 4 namespaces".to_owned()],
+            vec!["4 objects of this template will be created, for 4 namespaces".to_owned()],
         ),
         (of(&[&a, &b]), of(&[&conditional, &b]), vec![format!("up to 4 objects of this template {keep}")]),
         (
@@ -321,7 +324,7 @@ async fn who_changes_a_template_is_told_what_goes_stays_and_comes() {
         assert_eq!(warned(Cluster::new(), &review).await.0, expected, "{before} {after}");
     }
     let told = warned(Cluster::new(), &recorded("template-create")).await.0;
-    assert_eq!(told, ["copyrator: 8 objects of this template will appear, for 4 namespaces"]);
+    assert_eq!(told, ["copyrator: 8 objects of this template will be created, for 4 namespaces"]);
     assert!(
         warned(Cluster::new().refuse("list namespaces"), &recorded("template-create")).await.0.is_empty()
     );
@@ -342,7 +345,7 @@ async fn of_instances_the_status_gives_the_number() {
     );
     let both = spec(json!({}), &[&a, &b]);
     let keep = "will be deleted in 5m; deletionPolicy: Retain keeps them";
-    let stay = "stay, as ordinary objects (to keep data, or by deletionPolicy)";
+    let stay = "stay as ordinary objects (to keep data, or because of deletionPolicy: Retain)";
     for (after, expected) in [
         (spec(json!({"apiVersion": "a.b/v2"}), &[&a]), vec![format!("5 objects of this template {stay}")]),
         (spec(json!({}), &[&b]), vec![format!("5 objects of this template {keep}")]),
@@ -369,7 +372,7 @@ async fn of_instances_the_status_gives_the_number() {
     let mut review = recorded("template-create");
     json_patch::merge(&mut review["request"]["object"]["spec"], &both);
     let told = warned(Cluster::new(), &review).await.0;
-    assert_eq!(told, ["copyrator: 2 objects will appear for each WebApp that it selects"]);
+    assert_eq!(told, ["copyrator: this template will create 2 objects for each WebApp that it selects"]);
 }
 
 fn facts() -> ObjectFacts {

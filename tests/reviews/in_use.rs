@@ -61,7 +61,7 @@ async fn what_a_workload_uses_is_not_deleted() {
     let cluster = cluster.deployment("team-b", "elsewhere", Kind::ConfigMap, "web");
     let app = cluster.deployment("shop", "other", Kind::Secret, "web").app();
     let told = "policy keeps, rule whileInUse: ConfigMap shop/web: is used by Deployment a, Deployment b, Deployment c and \
-                2 more and would be deleted; take it out of their pod templates first, or delete them";
+                2 more and would be deleted; remove it from their pod templates first, or delete the workloads";
     let mut dry = recorded("configmap-delete");
     dry["request"]["dryRun"] = json!(true);
     // A deletion of many has no name in the request.
@@ -212,15 +212,15 @@ async fn a_policy_that_asks_for_reach_of_what_reaches_nobody_is_refused() {
         json!({"match": {"kinds": ["Namespace"]}, "whileInUse": "Refuse", "warnAbove": {"copies": 1}});
     let message = sent(namespaces).await.refused(422, "Invalid");
     for field in [
-        "spec.warnAbove: speaks of ConfigMaps and Secrets",
-        "spec.whileInUse: speaks of ConfigMaps and Secrets",
+        "spec.warnAbove: applies only to ConfigMaps and Secrets",
+        "spec.whileInUse: applies only to ConfigMaps and Secrets",
     ] {
         assert!(message.contains(field), "{message}");
     }
     let message = sent(json!({"match": {"kinds": ["Secret"]}, "warnAbove": {"copies": -1}})).await;
     assert!(message.refused(422, "Invalid").contains("spec.warnAbove.copies: is negative"));
     let message = sent(json!({"match": {"kinds": ["Secret"]}, "warnAbove": {}})).await;
-    assert!(message.refused(422, "Invalid").contains("spec.warnAbove: names no number"));
+    assert!(message.refused(422, "Invalid").contains("spec.warnAbove: has no limit"));
     for alone in [json!({"whileInUse": "Refuse"}), json!({"warnAbove": {"restarts": 0}})] {
         let mut spec = alone;
         spec["match"] = json!({"kinds": ["Secret"]});
@@ -237,7 +237,7 @@ async fn a_capped_index_is_said_to_be_capped() {
         let mut cluster = Cluster::new().rule("platform", "configs", rule.clone());
         cluster.world.set_sources_omitted(omitted);
         let warnings = cluster.app().send("/validate/warnings", "namespace-create").await.warnings();
-        assert_eq!(warnings, [format!("copyrator: {told} will appear in this namespace (1 rule)")]);
+        assert_eq!(warnings, [format!("copyrator: {told} will be created in this namespace (1 rule)")]);
     }
     let mut unknown = Cluster::new();
     unknown.world.set_sources_omitted(true);

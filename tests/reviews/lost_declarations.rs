@@ -35,13 +35,13 @@ async fn who_takes_a_label_off_is_told_what_goes_with_it() {
             &each,
             review("", "Namespace", "shop", "shop", blue.clone(), none.clone()),
             Some(
-                "up to 2 objects in this namespace will be deleted in 5m, unless the label comes back (1 template)",
+                "up to 2 objects in this namespace will be deleted in 5m, unless you restore the label (1 template)",
             ),
         ),
         (
             &each,
             review("", "Namespace", "shop", "shop", none.clone(), blue.clone()),
-            Some("up to 3 objects will appear in this namespace (1 template)"),
+            Some("up to 3 objects will be created in this namespace (1 template)"),
         ),
         (
             &each,
@@ -52,13 +52,13 @@ async fn who_takes_a_label_off_is_told_what_goes_with_it() {
             &of_kind,
             review("a.b", "WebApp", "shop", "web", yes.clone(), no.clone()),
             Some(
-                "up to 2 objects for this WebApp will be deleted in 5m, unless the label comes back (1 template)",
+                "up to 2 objects for this WebApp will be deleted in 5m, unless you restore the label (1 template)",
             ),
         ),
         (
             &of_kind,
             review("a.b", "WebApp", "shop", "web", no.clone(), yes.clone()),
-            Some("up to 3 objects will appear for this WebApp (1 template)"),
+            Some("up to 3 objects will be created for this WebApp (1 template)"),
         ),
         (
             &of_kind,
@@ -68,20 +68,22 @@ async fn who_takes_a_label_off_is_told_what_goes_with_it() {
         (
             &each,
             review("", "Namespace", "shop", "shop", blue.clone(), json!({"team": "blue", "pods": "yes"})),
-            Some("1 object will appear in this namespace (1 template)"),
+            Some("1 object will be created in this namespace (1 template)"),
         ),
         (
             &each,
             review("", "Namespace", "shop", "shop", json!({"team": "blue", "pods": "yes"}), blue.clone()),
             Some(
-                "1 object in this namespace will be deleted in 5m, unless the label comes back (1 template)",
+                "1 object in this namespace will be deleted in 5m, unless you restore the label (1 template)",
             ),
         ),
         // The webhook does not know how many objects there are in a namespace.
         (
             &of_kind,
             review("", "Namespace", "shop", "shop", json!({"pods": "yes"}), none.clone()),
-            Some("objects in this namespace will be deleted in 5m, unless the label comes back (1 template)"),
+            Some(
+                "objects in this namespace will be deleted in 5m, unless you restore the label (1 template)",
+            ),
         ),
         (&of_kind, review("c.d", "WebApp", "shop", "web", yes.clone(), no.clone()), None),
         (&of_kind, review("a.b", "WebApp", "unknown", "web", yes, no), None),
@@ -106,7 +108,7 @@ async fn who_takes_an_annotation_off_is_told_how_many_copies_go() {
     let declared = metadata(Some("team-b,team-c,platform"), "true");
     let gone = |number: &str| {
         vec![format!(
-            "copyrator: {number} of this source will be deleted in 0s; put the annotation back to keep them"
+            "copyrator: {number} of this source will be deleted in 0s; restore the annotation to keep them"
         )]
     };
     for (after, expected) in [

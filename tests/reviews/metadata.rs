@@ -70,11 +70,12 @@ async fn writers_are_told_what_follows() {
         .app();
     let warnings = app.send("/validate/warnings?timeout=1s", "namespace-create").await.warnings();
     // A user who makes a namespace need not be allowed to see the rules: they are counted, not named.
-    assert_eq!(warnings, ["copyrator: 2 objects will appear in this namespace (2 rules)"]);
+    assert_eq!(warnings, ["copyrator: 2 objects will be created in this namespace (2 rules)"]);
     let warnings = app.send("/validate/warnings", "configmap-update").await.warnings();
     assert_eq!(warnings, ["copyrator: this change reaches 3 copies, 2 workloads restart"]);
     let warnings = app.send("/validate/warnings", "configmap-delete").await.warnings();
-    let told = "copyrator: 3 copies of this will be deleted after a grace period, unless their rule retains them; 2 workloads use it";
+    let told = "copyrator: 3 copies will be deleted after a grace period, unless their rule retains them; 2 workloads use \
+     it";
     assert_eq!(warnings, [told]);
     for name in [
         "configmap-update-finalizers",
@@ -113,7 +114,7 @@ async fn large_content_is_named_to_its_writer() {
         (
             10,
             20,
-            "copyrator: this change reaches 3 copies (225 bytes, too large: not copied beyond 20 bytes)",
+            "copyrator: this change reaches 3 copies (225 bytes, more than the maximum of 20 bytes: not copied)",
         ),
     ] {
         let spec = json!({"source": {"kind": "ConfigMap", "names": ["web"]}, "targets": [{"namespaceSelector": {}}]});

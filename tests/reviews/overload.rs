@@ -104,7 +104,9 @@ async fn large_bodies_under_way_are_bounded_in_bytes_and_small_ones_pass_meanwhi
         assert_eq!(shed.status, StatusCode::TOO_MANY_REQUESTS);
         let message = refused.refused(429, "TooManyRequests");
         assert!(
-            message.contains("policy app cannot judge ConfigMap shop/web: its review is large"),
+            message.contains(
+                "policy app cannot check ConfigMap shop/web: the webhook is processing too many large reviews"
+            ),
             "{message}"
         );
         small.allowed();
@@ -158,8 +160,7 @@ async fn writes_of_a_namespace_without_turns_are_refused_and_not_let_through() {
     first.allowed();
     for answer in others {
         let message = answer.refused(429, "TooManyRequests");
-        let said =
-            "policy unpacked cannot judge ConfigMap shop/web: many writes to its namespace are being judged";
+        let said = "policy unpacked cannot check ConfigMap shop/web: the webhook is processing too many writes to this namespace";
         assert!(message.contains(said), "{message}");
     }
 }

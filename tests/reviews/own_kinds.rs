@@ -12,8 +12,8 @@ async fn our_own_kinds_are_understood_or_refused_with_every_problem() {
             "rule-create-bad",
             &[
                 "CopyratorRule registry is not valid: ",
-                "spec.source.namespace: is not a field",
-                "spec.source.names[0]: \"reg[\" is not a glob",
+                "spec.source.namespace: unknown field",
+                "spec.source.names[0]: \"reg[\" is not a valid glob",
                 "spec.targets[0]: needs names",
                 "spec.deletionGrace: \"5 days\"",
             ][..],
@@ -29,11 +29,11 @@ async fn our_own_kinds_are_understood_or_refused_with_every_problem() {
             &[
                 "spec.data[0].pattern: ",
                 "spec.data[1].name: another rule in spec.data already has the name \"a\"",
-                "spec.data[1]: demands nothing",
+                "spec.data[1]: has no requirement",
                 "spec.labels.patterns[owner]: is too large",
-                "spec.validations[0].expression: is no CEL",
-                "\"self\" is none of the variables",
-                "\"frobnicate\" is no function",
+                "spec.validations[0].expression: is not a valid CEL",
+                "\"self\" is not a variable here",
+                "\"frobnicate\" is not a function",
                 "spec.defaults.labels[team]: ",
                 "both Deny and Warn",
             ],
@@ -88,7 +88,7 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
             &monitor,
             "/workloads",
             json!({"names": [{"kind": "Deployment", "name": "web-*"}]}),
-            "globs are not taken here",
+            "globs are not allowed here",
         ),
         (
             "monitor-create",
@@ -133,7 +133,7 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
             "spec.data[0].keys[0]: ",
         ),
         ("policy-create", &policy, "/labels", json!({"patterns": {"owner": "("}}), "spec.labels.patterns"),
-        ("policy-create", &policy, "/limits", json!(null), "spec: demands nothing"),
+        ("policy-create", &policy, "/limits", json!(null), "spec: has no requirement"),
     ] {
         let mut create = recorded(review);
         create["request"]["object"]["spec"] = good.clone();
@@ -175,7 +175,7 @@ async fn nobody_gets_through_us_what_they_may_not_do_alone() {
     let warnings = app.send("/validate/own-kinds", "rule-create-service-account").await.warnings();
     assert_eq!(
         warnings,
-        ["copyrator: inert until serviceaccount platform/copier may create secrets in all namespaces"]
+        ["copyrator: no effect until serviceaccount platform/copier may create secrets in all namespaces"]
     );
 
     let app = Cluster::new().refuse("impersonate serviceaccounts").app();
@@ -226,7 +226,7 @@ async fn nobody_gets_through_a_template_what_they_may_not_do_alone() {
     assert_eq!(
         warnings,
         [
-            "copyrator: inert until serviceaccount platform/stamper may delete resourcequotas in all namespaces"
+            "copyrator: no effect until serviceaccount platform/stamper may delete resourcequotas in all namespaces"
         ]
     );
     let app = Cluster::new().refuse("impersonate serviceaccounts").app();
@@ -248,8 +248,8 @@ async fn what_can_never_be_is_warned_of() {
     let metadata = &mut annotated["request"]["object"]["metadata"];
     metadata["annotations"] = json!({"copyrator.dev/copy-to": "kube-node-lease,shop"});
     metadata["labels"] = json!({"copyrator.dev/declares": "true"});
-    let never = "never takes anything from Copyrator";
-    let home = "is the namespace of the sources, and takes no copies of them";
+    let never = "never gets objects from Copyrator";
+    let home = "is the sources' own namespace and never gets copies of them";
     for (path, review, said) in [
         (
             "/validate/own-kinds",
@@ -257,7 +257,7 @@ async fn what_can_never_be_is_warned_of() {
             &[
                 ("kube-system", never),
                 ("platform", home),
-                ("copies of a Secret of type kubernetes.io/tls are Opaque", ""),
+                ("copies of a Secret of type kubernetes.io/tls will be Opaque", ""),
             ][..],
         ),
         ("/validate/own-kinds", &template, &[("kube-public", never)]),
@@ -283,8 +283,7 @@ async fn a_template_with_what_is_not_served_yet_is_refused() {
     let mut other = json!({"objects": {"apiVersion": "web.example.com/v1", "kind": "NginxServer"}});
     std::mem::swap(&mut spec["forEach"], &mut other);
     let message = app.send_value("/validate/own-kinds", &review).await.refused(422, "Invalid");
-    let expected =
-        "CopyratorTemplate starter is not valid: spec.objects[quota].template.kind: a Secret is not rendered";
+    let expected = "CopyratorTemplate starter is not valid: spec.objects[quota].template.kind: a template cannot render a Secret";
     assert!(message.contains(expected), "{message}");
     // A stored one can still be suspended.
     let request = &mut review["request"];
@@ -296,7 +295,10 @@ async fn a_template_with_what_is_not_served_yet_is_refused() {
     let mut unknown = recorded("template-create");
     unknown["request"]["object"]["spec"]["objects"][1]["templat"] = json!("x");
     let message = app.send_value("/validate/own-kinds", &unknown).await.refused(422, "Invalid");
-    assert!(message.contains("spec.objects[1].templat: is not a field of this kind"), "{message}");
+    assert!(
+        message.contains("spec.objects[1].templat: unknown field in this version of the kind"),
+        "{message}"
+    );
 }
 
 #[tokio::test]
@@ -323,7 +325,8 @@ async fn no_namespace_has_all_the_questions_asked() {
     });
     let refusal = app.send_value("/validate/own-kinds", &wide).await.refused(403, "Forbidden");
     assert!(
-        refusal.contains("takes 4096 questions") && refusal.contains("write several objects"),
+        refusal.contains("take 4096 SubjectAccessReviews")
+            && refusal.contains("split it into several objects"),
         "{refusal}"
     );
     let asked = app.table.asked.lock().unwrap().len();
@@ -352,7 +355,7 @@ async fn a_user_who_deletes_a_rule_or_template_is_told_what_is_deleted_with_it()
     let request = &mut deletion["request"];
     request["operation"] = json!("DELETE");
     let mut rule = request["object"].take();
-    let retained = "2 copies of this rule stay, as ordinary objects (deletionPolicy: Retain)";
+    let retained = "2 copies of this rule stay as ordinary objects (deletionPolicy: Retain)";
     for (kind, policy, grace, current, told) in [
         ("CopyratorRule", "Delete", json!("5m"), 12, Some("12 copies of this rule will be deleted in 5m")),
         ("CopyratorRule", "Delete", json!(null), 1, Some("1 copy of this rule will be deleted in 7m")),
@@ -387,8 +390,10 @@ async fn what_holds_data_is_counted_apart_where_a_template_is_deleted() {
     request["operation"] = json!("DELETE");
     let mut template = request["object"].take();
     let object = |kind: &str, own: serde_json::Value| json!({"id": "a", "deletionPolicy": own, "template": {"kind": kind}});
-    let (goes, stays) =
-        ("will be deleted in 5m; deletionPolicy: Retain keeps them", "(to keep data, or by deletionPolicy)");
+    let (goes, stays) = (
+        "will be deleted in 5m; deletionPolicy: Retain keeps them",
+        "(to keep data, or because of deletionPolicy: Retain)",
+    );
     for (objects, told) in [
         (
             json!([
@@ -398,7 +403,7 @@ async fn what_holds_data_is_counted_apart_where_a_template_is_deleted() {
             ]),
             vec![
                 format!("up to 2 objects of this template {goes}"),
-                format!("up to 4 objects of this template stay, as ordinary objects {stays}"),
+                format!("up to 4 objects of this template stay as ordinary objects {stays}"),
             ],
         ),
         (json!([object("StatefulSet", json!("Delete"))]), vec![format!("6 objects of this template {goes}")]),

@@ -144,7 +144,7 @@ async fn too_much_data_is_refused() {
     review["request"]["object"]["data"] = json!({"k": "more than sixteen bytes of it"});
     let message = app.send_value("/validate/policies", &review).await.refused(403, "Forbidden");
     let expected =
-        "policy small, rule limits.maxBytes: ConfigMap shop/web: holds 30 bytes, more than the 16 allowed; ";
+        "policy small, rule limits.maxBytes: ConfigMap shop/web: has 30 bytes, more than the limit of 16; ";
     assert!(message.contains(expected), "{message}");
     review["request"]["object"]["data"] = json!({"k": "little"});
     app.send_value("/validate/policies", &review).await.allowed();
@@ -229,33 +229,37 @@ async fn nothing_of_a_secrets_documents_is_in_an_answer() {
     let app = Cluster::new().policy("secrets", policy).app();
     for (key, value, says) in [
         ("a.toml", "a = 'x'\npassword = hunter2-swordfish", "line 2 column 12: is not valid TOML"),
-        ("a.toml", "'swordfish' = 1\n'swordfish' = 2", "line 2 column 1: is not valid TOML, has a key twice"),
+        (
+            "a.toml",
+            "'swordfish' = 1\n'swordfish' = 2",
+            "line 2 column 1: is not valid TOML, has a duplicate key",
+        ),
         ("b.properties", "a=\\u00swordfish", "line 1 column 3: has \\u without four"),
-        ("b.properties", "swordfish=1\nswordfish=2", "line 2 column 1: has a key twice"),
+        ("b.properties", "swordfish=1\nswordfish=2", "line 2 column 1: has a duplicate key"),
         (
             "c.key",
             "-----BEGIN PRIVATE KEY-----\nswordfish\n-----END PRIVATE KEY-----",
-            "line 1 column 1: holds a damaged PEM section",
+            "line 1 column 1: has a damaged PEM section",
         ),
         (
             ".dockerconfigjson",
             r#"{"auths":{"swordfish.io":{"auth":"swordfish"}}}"#,
-            "line 1 column 26: has a login whose auth",
+            "line 1 column 26: has a registry entry whose auth",
         ),
         (
             ".dockerconfigjson",
             r#"{"auths":{"swordfish.io":{"username":"swordfish"}}}"#,
-            "without auth, or username and password",
+            "without auth and without username and password",
         ),
-        ("d.json", r#"{"port": "swordfish"}"#, r#"at /port (type); the schema asks for type: "integer""#),
-        ("e.yaml", "swordfish: 2", "at /* (enum); the schema asks for enum: [1]"),
+        ("d.json", r#"{"port": "swordfish"}"#, r#"at /port (type); the schema requires type: "integer""#),
+        ("e.yaml", "swordfish: 2", "at /* (enum); the schema requires enum: [1]"),
         (
             "e.yaml",
             "port: 1\n---\nport: swordfish",
             "in document 2, does not satisfy the schema at /port (type)",
         ),
         ("f.toml", "port = 'swordfish'", "at /port (type)"),
-        ("g.json", r#"{"swordfish": 1, "swordfish": 1}"#, "has a key twice"),
+        ("g.json", r#"{"swordfish": 1, "swordfish": 1}"#, "has a duplicate key"),
     ] {
         let mut review = recorded("secret-create");
         review["request"]["object"]["data"] = json!({});
@@ -291,8 +295,8 @@ async fn a_certificate_that_ran_out_in_the_meantime_warns() {
     assert_eq!((answer.allowed()["allowed"].clone(), answer.warnings().len()), (json!(true), 1));
     review["request"]["oldObject"]["stringData"] = json!({});
     let message = app("168h").send_value("/validate/policies", &review).await.refused(403, "Forbidden");
-    assert!(message.contains("key tls.crt, line 1 column 1: holds a certificate (number 1 of "), "{message}");
-    assert!(message.contains("expires sooner than the 168h asked for; renew it"), "{message}");
+    assert!(message.contains("key tls.crt, line 1 column 1: has a certificate (number 1 of "), "{message}");
+    assert!(message.contains("expires sooner than the required 168h; renew it"), "{message}");
 }
 
 #[tokio::test]

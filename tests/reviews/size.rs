@@ -62,7 +62,9 @@ async fn a_write_is_judged_however_large_its_review_is() {
         assert_eq!(answer.response()["uid"], "7-of-9");
         let message = answer.refused(403, "Forbidden");
         assert!(
-            message.contains("policy app cannot judge ConfigMap shop/web: its review is larger than 16 MiB"),
+            message.contains(
+                "policy app cannot check ConfigMap shop/web: its AdmissionReview is larger than 16 MiB"
+            ),
             "{message}"
         );
     }
@@ -104,7 +106,7 @@ async fn a_large_namespace_is_covered_whatever_its_labels_are() {
     let namespace = json!({"metadata": {"name": "web", "annotations": {"a": padding(17 * MIB)}}});
     let review = review("Namespace", "UPDATE", "alice", &namespace, &namespace);
     let message = ask(&app, "/validate/policies", review).await.refused(403, "Forbidden");
-    assert!(message.contains("policy owned cannot judge Namespace web: "), "{message}");
+    assert!(message.contains("policy owned cannot check Namespace web: "), "{message}");
 }
 
 /// Policies do not judge our own kinds, so `/validate` allowed a rule that it had not read.

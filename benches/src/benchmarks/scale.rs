@@ -178,7 +178,7 @@ async fn until_told(arena: &Arena) -> Outcome<()> {
 
 /// The sweep that comes a minute after a start: everything is listed anew and looked at, and every copy is compared by content.
 async fn sweep(figures: &mut Figures, arena: &mut Arena, pid: u32) -> Outcome<()> {
-    const TOLD: &str = "copies were compared with their sources";
+    const TOLD: &str = "compared the copies with their sources";
     let told = |arena: &Arena| -> Outcome<usize> {
         Ok(arena.process(Role::Reconciler)?.log().matches(TOLD).count())
     };

@@ -115,7 +115,7 @@ fn look_back(figures: &mut Figures, requests: &[Request]) -> Outcome<()> {
 
 /// How often a reconciler has begun to lead, as its log says.
 pub(super) fn times_led(arena: &Arena) -> Outcome<usize> {
-    Ok(arena.process(Role::Reconciler)?.log().matches("looking at everything").count())
+    Ok(arena.process(Role::Reconciler)?.log().matches("reconciles everything").count())
 }
 
 /// Waits until the reconciler leads once more than `led` times, and has looked at everything.

@@ -12,7 +12,7 @@ use super::{CliError, Format, Outcome, Written, days, files};
 /// The user's next steps.
 const NEXT: [&str; 2] = [
     "give ca-bundle.crt to every client (a webhook's caBundle)",
-    "have the server load tls.crt and tls.key; keep ca.key to yourself",
+    "let the server load tls.crt and tls.key; keep ca.key secret",
 ];
 
 /// Make a server certificate, and an authority to sign it unless one is given.
@@ -24,7 +24,7 @@ const NEXT: [&str; 2] = [
     copyrator-certs issue --service copyrator.copyrator-system --out-dir certs\n  \
     copyrator-certs issue --dns hook.example.com --ip 192.0.2.7 --ca-cert ca.crt --ca-key ca.key --out-dir certs\n  \
     copyrator-certs issue --dns hook.example.com --out-dir certs -o json | jq -r '.certificates[].notAfter'\n\n\
-    Exit codes: 0 done, 2 wrong usage or unusable input: nothing is written then.")]
+    Exit codes: 0 done, 2 wrong usage or unusable input (the command then writes nothing).")]
 pub struct Issue {
     /// DNS name; may be repeated.
     #[arg(long, value_name = "NAME")]

@@ -143,7 +143,7 @@ pub enum CliError {
     #[error("`--service {0}` is not NAME.NAMESPACE")]
     Service(String),
     /// None of the files given holds a certificate or a key.
-    #[error("no certificate in these files")]
+    #[error("these files have no certificate")]
     Nothing,
 }
 

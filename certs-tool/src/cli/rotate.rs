@@ -10,9 +10,9 @@ use super::{CliError, Format, Outcome, Written, days, files};
 
 /// The user's next steps, in the order in which no call fails.
 const NEXT: [&str; 3] = [
-    "give ca-bundle.crt, which has the old and the new authority, to every client, and let them take it up",
-    "have the server load the new tls.crt and tls.key",
-    "when nobody serves a certificate of the old authority any more, take it out of every client",
+    "give ca-bundle.crt, which has the old and the new authority, to every client, and wait until all clients have loaded it",
+    "let the server load the new tls.crt and tls.key",
+    "when no server uses a certificate of the old authority any more, remove the old authority from every client",
 ];
 
 /// Replace the authority in a directory that `issue` wrote, keeping the old one trusted.
@@ -22,7 +22,7 @@ const NEXT: [&str; 3] = [
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  copyrator-certs rotate --dir certs\n  copyrator-certs rotate --dir certs --days 30 -o json\n\n\
-    The CA that Copyrator keeps by itself is rotated in the cluster:\n  \
+    To rotate the CA that Copyrator itself manages in the cluster:\n  \
     kubectl -n copyrator-system annotate secret copyrator-webhook-ca copyrator.dev/rotate=now\n\n\
     Exit codes: 0 done, 2 wrong usage or unusable input."
 )]

@@ -15,7 +15,7 @@ use crate::connect::{ClientError, Identity, Impersonated, Target, Trust, client}
 
 /// Which cluster to ask, with which identity and timeout.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Which cluster, as kubectl has it")]
+#[command(next_help_heading = "Which cluster, as in kubectl")]
 pub struct ClusterArgs {
     /// A kubeconfig file; else $KUBECONFIG, ~/.kube/config, or the pod's own account.
     #[arg(long, value_name = "FILE")]
@@ -141,7 +141,7 @@ pub async fn connect(target: &Target) -> Result<Client, ClientError> {
 /// The namespace that a command is about. Another flag names the namespace of Copyrator's own objects.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Scope {
-    /// The namespace asked about; without it, all.
+    /// The namespace to show; default: all.
     #[arg(short, long, value_name = "NS")]
     pub namespace: Option<String>,
     /// All namespaces, which is the default.

@@ -8,8 +8,9 @@ use crate::names::Kind;
 /// The kinds that are copied beside ConfigMaps and Secrets.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CopyKinds {
-    /// Kinds that rules copy, or templates declare, beside ConfigMaps and Secrets: NetworkPolicy, ResourceQuota,
-    /// LimitRange, PodDisruptionBudget, ServiceAccount, RoleBinding; for templates alone Deployment, Service.
+    /// Kinds that rules may copy and templates may declare, in addition to ConfigMaps and Secrets:
+    /// NetworkPolicy, ResourceQuota, LimitRange, PodDisruptionBudget, ServiceAccount, RoleBinding; only for
+    /// templates: Deployment, Service.
     #[arg(long, env = "COPYRATOR_COPY_KINDS", value_delimiter = ',', value_name = "KIND,…")]
     copy_kinds: Vec<String>,
 }
@@ -26,7 +27,7 @@ impl CopyKinds {
         for word in non_empty(self.copy_kinds) {
             let Some(kind) = Kind::named(word.trim()) else {
                 let known = Kind::ALL.map(|kind| kind.to_string()).join(", ");
-                let message = format!("no rule or template can have the kind {word:?}; name some of {known}");
+                let message = format!("no rule or template can have the kind {word:?}; choose from {known}");
                 return Err(UsageError::Value { flag: "copy-kinds", message });
             };
             kinds.extend(Some(kind).filter(|kind| kind.data().is_none()));

@@ -8,7 +8,7 @@ pub fn endpoint(url: Option<String>, service_name: &str, namespace: &str) -> Res
     match url {
         Some(url) if url.starts_with("https://") => Ok(Endpoint::Url(url.trim_end_matches('/').to_owned())),
         Some(url) => {
-            let message = format!("{url:?} is not an https:// URL, and the API server takes no other");
+            let message = format!("{url:?} is not an https:// URL, which the API server requires");
             Err(UsageError::Value { flag: "webhook-url", message })
         }
         None => service(service_name, namespace),

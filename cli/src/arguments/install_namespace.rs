@@ -3,7 +3,7 @@
 #[derive(Clone, Debug, clap::Args)]
 #[expect(missing_docs, reason = "clap would print a docstring as the description of each command")]
 pub struct InstallNamespace {
-    /// Where Copyrator's own objects live: lease, CA, digest key [default: copyrator-system].
+    /// The namespace of Copyrator's own objects (lease, CA, digest key) [default: copyrator-system].
     #[arg(long, visible_alias = "copyrator-namespace", env = "COPYRATOR_NAMESPACE", value_name = "NS")]
     namespace: Option<String>,
     /// Its name in the environment of the first Copyrator.

@@ -5,7 +5,7 @@ use crate::validate::{Selector, parse_selector};
 
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct LabelArgs {
-    /// Only objects with these labels, as kubectl takes them: team=blue,tier!=db.
+    /// Only objects with these labels, as in kubectl: team=blue,tier!=db.
     #[arg(short = 'l', long, value_name = "LABELS")]
     selector: Option<String>,
 }

@@ -12,13 +12,13 @@ pub enum Output {
     /// A table for people.
     #[default]
     Table,
-    /// The table, also with what is in order.
+    /// The table, including entries that are in order.
     Wide,
     /// JSON for machines.
     Json,
     /// The same fields as YAML.
     Yaml,
-    /// A line an object, KIND/NAME as kubectl has it, without the namespace.
+    /// One line for each object: KIND/NAME as in kubectl, without the namespace.
     Name,
 }
 

@@ -11,8 +11,9 @@ use crate::{
 /// The kinds that are granted to templates.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TemplateKinds {
-    /// Kinds that templates declare (render), rules copy, too (render+copy), or templates are rendered for (forEach, status,
-    /// statusField): APIVERSION/KIND/PLURAL/USE, such as cert-manager.io/v1/Certificate/certificates/render.
+    /// Kinds that templates may declare (render), that rules may also copy (render+copy), or that templates
+    /// may select (forEach, status, statusField): APIVERSION/KIND/PLURAL/USE, such as
+    /// cert-manager.io/v1/Certificate/certificates/render.
     #[arg(long, env = "COPYRATOR_TEMPLATE_KINDS", value_delimiter = ',', value_name = "KIND,…")]
     template_kinds: Vec<String>,
 }

@@ -24,12 +24,12 @@ enum Format {
     copyrator crds --kube-version 1.34 | kubectl apply --server-side -f -\n  \
     copyrator crds --template-kinds cert-manager.io/v1/Certificate/certificates/render | kubectl apply --server-side -f -\n  \
     copyrator crds --format jsonschema --dir schemas/\n\n\
-    The first line of a manifest for editors that know the YAML language server, where schemas/ is beside it:\n  \
+    The first line of a manifest for editors with the YAML language server, with schemas/ in the same directory:\n  \
     # yaml-language-server: $schema=schemas/copyratorrule.json\n\n\
     Exit codes: 0 done; 1 a file cannot be written; 2 usage.")]
 pub struct Args {
-    /// Leave out what a server of this version does not know: before 1.36 the policy that stamps authors, which a hook
-    /// does there.
+    /// Leave out objects that this version of Kubernetes does not support: before 1.36, the policy that
+    /// records authors (a hook does it there).
     #[arg(long, value_name = "VERSION")]
     kube_version: Option<KubeVersion>,
     /// What to print.
@@ -58,7 +58,9 @@ impl Args {
         let wrong =
             |flag, message: &str| fail(&UsageError::Value { flag, message: message.to_owned() }, Exit::Usage);
         match (self.format, self.dir) {
-            (Format::Yaml, Some(_)) => wrong("dir", "is for --format jsonschema; YAML is printed"),
+            (Format::Yaml, Some(_)) => {
+                wrong("dir", "applies only to --format jsonschema; YAML goes to stdout")
+            }
             (Format::Yaml, None) => match self.templates.kinds(&GrantedKinds::default()) {
                 Ok(kinds) => {
                     let granted: Vec<Kind> = kinds.into_iter().filter_map(|kind| kind.rendered).collect();
@@ -67,7 +69,7 @@ impl Args {
                 Err(error) => fail(&error, Exit::Usage),
             },
             (Format::Jsonschema, _) if self.kube_version.is_some() => {
-                wrong("kube-version", "says nothing about schemas: leave it out")
+                wrong("kube-version", "does not apply to schemas: remove the flag")
             }
             (Format::Jsonschema, None) => print(&json_schema()),
             (Format::Jsonschema, Some(directory)) => match write(&directory, &json_schemas()) {

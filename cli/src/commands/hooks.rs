@@ -15,16 +15,16 @@ use crate::{
     validate::CompiledPolicy,
 };
 
-/// Show the webhook configurations that the reconciler applies, in their widest form: the cluster has what its
-/// policies need of them, a CA, and the hook author.copyrator.dev only where the API server does not stamp authors.
-/// With --ca, what the reconciler would apply for --policy, but for warnings of consequences: to apply it without a
-/// reconciler.
+/// Show the webhook configurations that the reconciler applies, with all possible entries: in the cluster
+/// they have only the entries that its policies need, a CA, and the hook author.copyrator.dev only if the API
+/// server does not record authors. With --ca, show the configurations for --policy, to apply them without a
+/// reconciler; they give no warnings about the consequences of a write.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  copyrator hooks --print\n  copyrator hooks --print --webhook-service copyrator-webhook:443\n  \
     copyrator hooks --print --ca ca.crt --policy policies/ | kubectl apply -f -\n\n\
     To switch every hook off: kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration copyrator\n\n\
-    Exit codes: 0 done; 1 they cannot be written as YAML; 2 usage, or a file that cannot be read."
+    Exit codes: 0 done; 1 cannot write the configurations as YAML; 2 usage, or a file that cannot be read."
 )]
 pub struct Args {
     /// Print them as YAML.
@@ -43,15 +43,15 @@ pub struct Args {
     /// A URL by which the API server reaches the webhook, instead of a Service.
     #[arg(long, env = "COPYRATOR_WEBHOOK_URL", value_name = "URL")]
     webhook_url: Option<String>,
-    /// The CA that the webhook's certificates come from, in PEM: what is printed can be applied then, and has entries for
-    /// --policy only.
+    /// The CA of the webhook's certificates, in PEM: you can then apply the output, which has entries only
+    /// for --policy.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// The ConfigPolicies in the cluster: files, directories, or - for standard input. Other kinds are
     /// ignored.
     #[arg(long = "policy", value_name = "FILE", requires = "ca")]
     policies: Vec<PathBuf>,
-    /// The server's version: before 1.36 a hook stamps authors, since the API server cannot.
+    /// The version of Kubernetes: before 1.36 a hook records authors, because the API server cannot.
     #[arg(long, value_name = "VERSION", requires = "ca")]
     kube_version: Option<KubeVersion>,
     /// As the webhook's --annotations.
@@ -125,7 +125,7 @@ fn bundle(file: &std::path::Path) -> Result<String, String> {
     let text = std::fs::read_to_string(file);
     let text = text.map_err(|error| format!("cannot read --ca {}: {error}", file.display()))?;
     let found = Certificate::all_from_pem(&text).map_err(|error| error.to_string()).and_then(|found| {
-        if found.is_empty() { Err("it has no certificate in it".to_owned()) } else { Ok(found) }
+        if found.is_empty() { Err("the file has no certificate".to_owned()) } else { Ok(found) }
     });
     let found = found.map_err(|error| format!("--ca {}: {error}", file.display()))?;
     Ok(found.iter().map(Certificate::pem).collect())
@@ -135,8 +135,8 @@ fn bundle(file: &std::path::Path) -> Result<String, String> {
 fn policies(documents: Vec<Document>) -> Result<Vec<(String, ConfigPolicySpec)>, String> {
     let is_policy = |document: &Document| document.value["kind"] == "ConfigPolicy";
     let read = |Document { place, value, .. }: Document| {
-        let policy: ConfigPolicy =
-            serde_json::from_value(value).map_err(|error| format!("{place}: is no ConfigPolicy: {error}"))?;
+        let policy: ConfigPolicy = serde_json::from_value(value)
+            .map_err(|error| format!("{place}: is not a ConfigPolicy: {error}"))?;
         let name = policy.name_any();
         let faults = CompiledPolicy::compile(&policy.spec).err().unwrap_or_default();
         if let Some(fault) = faults.first() {
@@ -188,7 +188,7 @@ mod tests {
         let mut wrong = policy("a");
         wrong["spec"]["match"]["kinds"] = "Pod".into();
         let said = policies(vec![document(wrong)]).unwrap_err();
-        assert!(said.starts_with("f.yaml:7: is no ConfigPolicy: "), "{said}");
+        assert!(said.starts_with("f.yaml:7: is not a ConfigPolicy: "), "{said}");
     }
 
     /// With such a CA, the hooks would refuse everything.

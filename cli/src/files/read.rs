@@ -61,7 +61,7 @@ pub enum ManifestError {
         source: std::io::Error,
     },
     /// A directory has no manifest.
-    #[error("{file} has no .yaml, .yml or .json file in it")]
+    #[error("{file} contains no .yaml, .yml or .json file")]
     Empty {
         /// The file or directory.
         file: String,
@@ -133,7 +133,7 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
             let line = cause.location().map_or(offset as u64 + 1, |at| at.line().max(1));
             error(
                 first + line - 1,
-                "is not valid YAML or JSON, or has a key twice; correct it there (a chart's templates must be rendered first)",
+                "is not valid YAML or JSON, or has a duplicate key; correct it there (a chart's templates must be rendered first)",
             )
         })?;
         let line = first + offset as u64;
@@ -202,7 +202,7 @@ mod tests {
     fn a_folder_is_its_manifests_and_one_without_any_is_a_mistake() {
         let folder = tempfile::tempdir().unwrap();
         let said = read(&[folder.path().to_owned()]).unwrap_err().to_string();
-        assert!(said.ends_with("has no .yaml, .yml or .json file in it"), "{said}");
+        assert!(said.ends_with("contains no .yaml, .yml or .json file"), "{said}");
         std::fs::write(folder.path().join("b.json"), r#"{"kind": "B"}"#).unwrap();
         std::fs::write(folder.path().join("a.yaml"), "kind: A").unwrap();
         std::fs::write(folder.path().join("notes.txt"), "- : no").unwrap();

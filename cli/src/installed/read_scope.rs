@@ -125,7 +125,7 @@ impl ReadScope {
             Some(told) => told.in_words(),
         };
         let note = format!(
-            "--namespaces says {}, and so does what follows; Copyrator's Deployment looks at {elsewhere}: leave the flag out",
+            "this output is for {} (--namespaces), but Copyrator's Deployment reads {elsewhere}: remove the flag",
             Self::Only(places.clone()).in_words()
         );
         Self::Overridden(places.clone(), note)
@@ -145,7 +145,7 @@ impl ReadScope {
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(Self::Unknown),
             Err(kube::Error::Api(status)) => Err(ListError::Failed {
                 resource: format!(
-                    "deployments in namespace {namespace}, of which Copyrator's says where it looks"
+                    "deployments in namespace {namespace} (Copyrator's Deployment shows which namespaces it reads)"
                 ),
                 code: status.code,
                 message: status.message.clone(),
@@ -320,8 +320,8 @@ mod tests {
                 panic!("{words}")
             };
             assert_eq!(looked, said);
-            assert!(note.starts_with("--namespaces says namespaces shop, web, "), "{note}");
-            assert!(note.contains(&format!("Deployment looks at {words}: ")), "{note}");
+            assert!(note.starts_with("this output is for namespaces shop, web (--namespaces), "), "{note}");
+            assert!(note.contains(&format!("Deployment reads {words}: ")), "{note}");
         }
     }
 }

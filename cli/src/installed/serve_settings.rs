@@ -8,7 +8,7 @@ use crate::{authority::TrustedWriters, model::Bytes};
 /// Deployment lack.
 #[derive(Clone, Default)]
 pub(crate) struct ServeSettings {
-    /// How long an orphaned copy is kept, for rules without deletionGrace.
+    /// The time before Copyrator deletes an orphaned copy, for rules without deletionGrace.
     pub(super) grace: Option<Duration>,
     /// The most bytes of one source times its targets.
     pub(super) max_bytes: Option<Bytes>,

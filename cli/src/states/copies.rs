@@ -34,8 +34,8 @@ pub(crate) fn held(survey: &Survey, rows: &[CopyRow]) -> Vec<String> {
             number => format!("{number} {more} are"),
         };
         Some(format!(
-            "{are} held: the definition of {what} was made anew at {}, and their {what} have not been there since; put the {what} back, or \
-             have a user who may override copies let all of them go: {}",
+            "{are} kept, because the CustomResourceDefinition of {what} was created again at {} and their {what} have not existed since; \
+             restore the {what}, or let a user with the right to override copies release them: {}",
             write_time(definition.created),
             let_go(served(&survey.world), &places(&survey.world), None, &definition.uid)
         ))

@@ -75,11 +75,11 @@ impl Scope<'_> {
             Self::One(_) => {
                 "; a Role in this namespace that allows you to list copyratorrules and configmonitors (copyrator.dev) is enough"
             }
-            Self::Unserved(_) => "; this Copyrator does not look at it (--namespaces)",
-            Self::All => "; one namespace may do: copyrator status -n NAMESPACE",
+            Self::Unserved(_) => "; this Copyrator does not read the namespace (--namespaces)",
+            Self::All => "; to see one namespace: copyrator status -n NAMESPACE",
             Self::Cluster => {
-                "; it takes a ClusterRole that lets you list configpolicies (copyrator.dev), which one namespace does \
-                 without: copyrator status -n NAMESPACE"
+                "; you need a ClusterRole to list configpolicies (copyrator.dev). For one namespace you do not need it: copyrator status \
+                 -n NAMESPACE"
             }
         }
     }
@@ -141,7 +141,7 @@ where
         Ok(list) => Ok(list.items.into_iter().map(reported).collect()),
         Err(kube::Error::Api(status)) if status.code == 403 => Err(refused(status.message, scope.hint())),
         Err(kube::Error::Api(status)) if status.code == 404 => Err(refused(
-            "the cluster does not know this kind".into(),
+            "the API server does not serve this kind".into(),
             "; is Copyrator installed? copyrator crds | kubectl apply --server-side -f -",
         )),
         Err(kube::Error::Api(status)) => Err(refused(words(&status), "")),
@@ -182,16 +182,16 @@ mod tests {
         );
         assert_eq!(
             said(&Scope::Unserved("shop"), "copyratorrules"),
-            "cannot list copyratorrules in namespace shop: forbidden; this Copyrator does not look at it (--namespaces)"
+            "cannot list copyratorrules in namespace shop: forbidden; this Copyrator does not read the namespace (--namespaces)"
         );
         assert_eq!(
             said(&Scope::All, "copyratorrules"),
-            "cannot list copyratorrules in all namespaces: forbidden; one namespace may do: copyrator status -n NAMESPACE"
+            "cannot list copyratorrules in all namespaces: forbidden; to see one namespace: copyrator status -n NAMESPACE"
         );
         assert_eq!(
             said(&Scope::Cluster, "configpolicies"),
-            "cannot list configpolicies in the cluster: forbidden; it takes a ClusterRole that lets you list configpolicies \
-             (copyrator.dev), which one namespace does without: copyrator status -n NAMESPACE"
+            "cannot list configpolicies in the cluster: forbidden; you need a ClusterRole to list configpolicies (copyrator.dev). For one \
+             namespace you do not need it: copyrator status -n NAMESPACE"
         );
     }
 }

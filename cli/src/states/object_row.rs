@@ -65,7 +65,7 @@ impl ObjectRow {
     pub(crate) fn in_short(&self) -> String {
         let name = [self.namespace.as_str(), self.name.as_str()].join("/");
         let state = match (self.is_behind, self.ready == "True" && self.degraded) {
-            (true, _) => "its status does not speak of its spec yet".to_owned(),
+            (true, _) => "its status is not about the current spec yet".to_owned(),
             (false, true) => "Degraded".to_owned(),
             (false, false) => format!("Ready is {}", self.ready),
         };
@@ -188,7 +188,7 @@ pub fn of_annotations(survey: &Survey, is_wanted: impl Fn(&Declarer) -> bool) ->
             name: source.name.to_string(),
             ready: ready.status.clone(),
             reason: ready.reason.clone(),
-            summary: format!("{} of {} copies, by annotation", status.current, status.desired),
+            summary: format!("{} of {} copies (declared by annotation)", status.current, status.desired),
             message: ready.message.clone(),
             degraded: status.conditions.iter().any(|one| one.type_ == "Degraded" && one.status == "True"),
             problems: status.problems,

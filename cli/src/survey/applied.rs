@@ -53,8 +53,11 @@ impl Applier<'_> {
             all.push(match outcome {
                 Ok((course, difference, warnings)) => {
                     let is_policy = of.kind == FileKind::Policy;
-                    let message =
-                        if is_policy { "copies and objects of files are judged by it, too" } else { "" };
+                    let message = if is_policy {
+                        "the plan checks copies and objects of files against it, too"
+                    } else {
+                        ""
+                    };
                     let message = message.to_owned();
                     FileOutlook { course, of, place, reason: None, message, difference, warnings }
                 }

@@ -160,7 +160,7 @@ pub(super) fn why_unasked(world: &World, error: &AskError) -> String {
     match (error.is_forbidden(), world.namespace_scope().filter(|places| places.is_all())) {
         (true, None) => "you may not create subjectaccessreviews".to_owned(),
         (true, Some(_)) => {
-            "you may not create localsubjectaccessreviews in each namespace that it is about".to_owned()
+            "you may not create localsubjectaccessreviews in every namespace of the rule".to_owned()
         }
         (false, _) => error.to_string(),
     }

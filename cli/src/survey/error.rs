@@ -16,7 +16,7 @@ pub enum SurveyError {
     #[error(transparent)]
     List(#[from] ListError),
     /// The API server did not say who the caller is.
-    #[error("cannot ask the API server who you are")]
+    #[error("cannot ask the API server for your user name")]
     Who(#[source] AskError),
     /// The key of digests cannot be read.
     #[error(transparent)]

@@ -56,8 +56,7 @@ mod tests {
                 200,
                 false,
                 InstancesRead::Failed(
-                    "a A is in no namespace, and rules and templates are about objects in namespaces: take it off the chart's \
-                     value templates.kinds"
+                    "A is cluster-scoped, but rules and templates need namespaced objects: remove A from the chart's value templates.kinds"
                         .into(),
                 ),
             ),

@@ -32,7 +32,7 @@ pub(super) async fn take(client: &Client, world: &mut World) -> Result<Vec<Strin
             }
             Err(ListError::NotServed { .. }) => InstancesRead::NotServed,
             Err(error @ ListError::Refused { .. }) => {
-                notes.push(format!("of templates for each {} nothing can be told: {error}", kind.kind.kind));
+                notes.push(format!("cannot show templates for each {}: {error}", kind.kind.kind));
                 InstancesRead::Failed(error.to_string())
             }
             Err(error) => return Err(error),

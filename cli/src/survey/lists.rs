@@ -47,11 +47,10 @@ use crate::{
 /// How many namespaces are read at once; each takes eight requests.
 const AT_ONCE: usize = 4;
 /// A hint for a command that does not know whether Copyrator reads all namespaces.
-const NOT_TOLD: &str = "; if Copyrator was installed for some namespaces only (chart value namespaces), name all of those \
-                        with --namespaces";
+const NOT_TOLD: &str = "; if Copyrator is installed for some namespaces only (chart value namespaces), list them with --namespaces";
 
 /// A hint at a command that needs fewer rights.
-const ONE_DOES: &str = "; with -n NAMESPACE, rights in that one namespace are enough";
+const ONE_DOES: &str = "; with -n NAMESPACE you need rights only in that namespace";
 
 /// The lists that the caller may not read.
 #[derive(Debug, Default)]
@@ -126,9 +125,7 @@ impl Reader<'_> {
             if is_refused {
                 hidden.kinds.insert(kind);
                 let way_out = refused(("", resource));
-                hidden
-                    .notes
-                    .push(format!("of rules that copy from or to a {kind} nothing can be told: {way_out}"));
+                hidden.notes.push(format!("cannot show rules that copy from or to a {kind}: {way_out}"));
             }
         }
         put(world, rules, now);
@@ -156,7 +153,7 @@ impl Reader<'_> {
                     let resource = kind.resource();
                     let way_out = refused((resource.group, resource.plural));
                     hidden.notes.push(format!(
-                        "of rules that copy a {kind}, or templates that declare one, nothing can be told: {way_out}"
+                        "cannot show rules that copy a {kind}, and templates that declare one: {way_out}"
                     ));
                 }
                 Err(error) => return Err(error.into()),
@@ -177,7 +174,7 @@ impl Reader<'_> {
         ];
         if let Some((resource, _)) = of_workloads.into_iter().find(|(_, is_refused)| *is_refused) {
             hidden.workloads = true;
-            hidden.notes.push(format!("of restarts nothing can be told: {}", refused(resource)));
+            hidden.notes.push(format!("cannot show restarts: {}", refused(resource)));
         }
         Ok(hidden)
     }
@@ -231,13 +228,13 @@ impl Reader<'_> {
         if !absent.is_empty() {
             let names = absent.join(", ");
             hidden.notes.push(format!(
-                "Copyrator is to look at namespace {names} (--namespaces), which does not exist: create it, or take it off the list"
+                "namespace {names} of --namespaces does not exist: create the namespace, or remove it from the list"
             ));
         }
         if !refusing.is_empty() {
             let (names, way_out) = (refusing.join(", "), lacks(caller, refused.iter().copied()));
             hidden.notes.push(format!(
-                "of namespace {names} nothing can be told, nor of what rules of there bring elsewhere: {way_out}"
+                "cannot show namespace {names}, and copies of its rules in other namespaces: {way_out}"
             ));
         }
         if world.namespaces().is_empty() {
@@ -261,8 +258,8 @@ impl Reader<'_> {
             |rights: &[Right]| lacks(caller, rights.iter().map(|(verb, what)| (*verb, *what, &**place)));
         let (mut hidden, mut needed, mut of_workloads) = (Hidden::default(), Vec::new(), Vec::new());
         hidden.notes.push(format!(
-            "only namespace {place} is looked at, since your rights end there: rules of other namespaces, and what rules of \
-             {place} bring elsewhere, are out of sight"
+            "this output covers only namespace {place}, because you have no rights in other namespaces: it lacks rules of other \
+             namespaces, and copies of {place}'s rules in other namespaces"
         ));
         let mut unlisted = Vec::new();
         for right in lacking {
@@ -275,7 +272,7 @@ impl Reader<'_> {
             }
         }
         if !needed.is_empty() {
-            let why = format!("of namespace {place} nothing can be told: {}", way_out(&needed));
+            let why = format!("cannot show namespace {place}: {}", way_out(&needed));
             return Err(SurveyError::Forbidden(why));
         }
         puts.into_iter().for_each(|put| put(world, place, now));
@@ -284,14 +281,12 @@ impl Reader<'_> {
             world.note_read(place, NamespaceRead::Listed(Store::of(kind)));
             if kind.data().is_some() || is_told || is_named(world, kind) {
                 let lacks = way_out(&[right]);
-                hidden
-                    .notes
-                    .push(format!("of rules that copy from or to a {kind} nothing can be told: {lacks}"));
+                hidden.notes.push(format!("cannot show rules that copy from or to a {kind}: {lacks}"));
             }
         }
         if !of_workloads.is_empty() {
             hidden.workloads = true;
-            hidden.notes.push(format!("of restarts nothing can be told: {}", way_out(&of_workloads)));
+            hidden.notes.push(format!("cannot show restarts: {}", way_out(&of_workloads)));
             for store in [Store::ConfigMonitors, Store::Deployments, Store::StatefulSets, Store::DaemonSets] {
                 world.note_read(place, NamespaceRead::Listed(store));
             }
@@ -313,8 +308,8 @@ fn untold_of_orphans(world: &World, caller: &Subject) -> Option<String> {
     has_orphans(world).then(|| {
         let way_out = lacks(caller, [("get", ("apiextensions.k8s.io", "customresourcedefinitions"), "")]);
         format!(
-            "of copies whose rules are gone it cannot be told whether they are held, since the definition of rules may have been made \
-             anew: {way_out}"
+            "cannot show whether Copyrator keeps the copies of deleted rules, which it does if the CustomResourceDefinition of rules was \
+             created again: {way_out}"
         )
     })
 }

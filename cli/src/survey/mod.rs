@@ -122,8 +122,8 @@ pub async fn survey(
     notes.extend(world.unreadable().map(|(object, why)| unreadable_said(object, why)));
     notes.extend(trust.note.clone());
     if trust.is_believed && !hidden.workloads {
-        let what = "what workloads run with is recorded under that key, too: where nothing that they use was written since, the \
-                    record is taken at its word, and else it is unknown";
+        let what = "the records of workloads use that key, too: a record counts as current if no object of the workload was written after \
+         it; otherwise the state is unknown";
         notes.push(what.into());
     }
 
@@ -147,7 +147,7 @@ pub async fn survey(
     let asked = authority::settle_rules(&mut world, &rights).await;
     let unread_objects = render_everything(client, &mut world).await;
     notes.extend(
-        unread_objects.iter().map(|error| format!("of what a template reads nothing can be told: {error}")),
+        unread_objects.iter().map(|error| format!("cannot read the objects that a template reads: {error}")),
     );
     let blind = blind_rules(&world, &unseen);
     let (mut plans, mut unread) = content::plan_all(client, &mut world, &rights, trust.is_believed).await?;
@@ -179,7 +179,7 @@ pub async fn survey(
         if is_blind {
             outlook.state = CopyState::Unknown;
             outlook.reason = Reason::Unread;
-            outlook.message = "what its rule copies from or to may not be listed".into();
+            outlook.message = "you may not list the objects that the rule copies from or to".into();
         } else if outlook.state == CopyState::Unknown
             && let Some(why) = plans
                 .get(&outlook.slot)

@@ -47,7 +47,7 @@ pub(super) async fn take(
         }
         Err(ListError::Refused { .. }) => {
             let way_out = lists::lacks(caller, [("list", ("copyrator.dev", "configpolicies"), "")]);
-            Ok(Some(format!("what ConfigPolicies refuse of these copies is not foreseen: {way_out}")))
+            Ok(Some(format!("the plan does not check these copies against ConfigPolicies: {way_out}")))
         }
         Err(error) => Err(error.into()),
     }
@@ -117,7 +117,7 @@ pub(super) async fn judge(
             }
             Err(error) => {
                 let need = Need::Fingerprint(slot.clone());
-                unread.insert(need.clone(), format!("it cannot be judged by the policies present: {error}"));
+                unread.insert(need.clone(), format!("cannot check the copy against the policies: {error}"));
                 if let Some(plan) = plans.get_mut(&slot) {
                     (plan.action, plan.needs) = (None, vec![need]);
                 }

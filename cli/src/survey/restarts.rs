@@ -54,8 +54,9 @@ pub(super) fn blind(
     keys: &BTreeSet<WorkloadKey>,
     unseen: &BTreeSet<Kind>,
 ) -> BTreeMap<Restartable, (RestartReason, String)> {
-    let why =
-        |kind: Kind| (RestartReason::Unread, format!("it may use a {kind}, and you may not list those"));
+    let why = |kind: Kind| {
+        (RestartReason::Unread, format!("the workload may use a {kind}, which you may not list"))
+    };
     let watched =
         |compiled: &CompiledMonitor| -> Vec<Kind> { compiled.watch.iter().map(|term| term.kind).collect() };
     let of_workload = |key: &WorkloadKey| {
@@ -166,7 +167,9 @@ fn explained<'n>(
         outlook.course = RestartCourse::Unknown;
         outlook.message = match outlook.causes.is_empty() {
             true => why.clone(),
-            false => format!("it is due, unless all of its pods are younger than the change: {why}"),
+            false => {
+                format!("the workload restarts, unless all of its pods are newer than the change: {why}")
+            }
         };
     }
     outlook

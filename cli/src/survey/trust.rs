@@ -43,9 +43,8 @@ pub(super) async fn digest_key(
         Ok(Some(key)) => Ok(PlanKey { key, is_believed: false, note: None }),
         Ok(None) => {
             let note = format!(
-                "there is no Secret {namespace}/{KEY_SECRET}, and a new key is made when Copyrator starts: copies that \
-                 are there are marked anew, and orphaned ones stay; if Copyrator lives in another \
-                 namespace, name it with --copyrator-namespace"
+                "Secret {namespace}/{KEY_SECRET} does not exist, so Copyrator makes a new key when it starts: it then updates existing \
+                 copies, but keeps orphaned copies; if Copyrator is in another namespace, name it with --copyrator-namespace"
             );
             Ok(PlanKey { key: passing_digest_key()?, is_believed: false, note: Some(note) })
         }
@@ -61,8 +60,8 @@ pub(super) async fn digest_key(
                 namespace: namespace.to_owned(),
             };
             let note = format!(
-                "the marks of copies are not verified but taken at their word, and copies are compared by content: \
-                 an object with pasted marks passes for a copy (who reads the key can forge marks, so few should: {})",
+                "the command cannot verify which objects are copies, because you may not read the digest key: it trusts their annotations \
+                 and compares contents, so an object with pasted annotations counts as a copy (few users should have this right: {})",
                 refusal(&[&question], &NamespacedName::new(namespace, "plan"), usize::MAX)
             );
             Ok(PlanKey { key: passing_digest_key()?, is_believed: true, note: Some(note) })
@@ -171,8 +170,8 @@ impl Believed {
         if content.touched_at < recorded {
             return Some(content.label());
         }
-        let message = "something that it uses was written after its record; whether that is other content takes the key \
-                       of digests, which you may not read";
+        let message = "an object of the workload was written after its record; to see whether the content changed, you need the digest \
+         key, which you may not read";
         self.doubtful.insert(of, (RestartReason::Unverified, message.into()));
         None
     }

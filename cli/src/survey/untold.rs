@@ -41,9 +41,8 @@ pub(super) fn leave_out(world: &mut World, files: &mut Vec<Item>, namespace: &st
     let named: Vec<String> = rules.iter().map(ToString::to_string).chain(of_files).collect();
     (!named.is_empty()).then(|| {
         format!(
-            "of rules {} nothing can be told: they copy custom resources, and Copyrator's Deployment in namespace {namespace}, which \
-             says whether Copyrator does, cannot be read: name their kinds with --template-kinds, as the chart's value \
-             templates.kinds has them",
+            "cannot show rules {}, which copy custom resources: the Deployment in namespace {namespace} shows which kinds Copyrator may \
+             copy, but you cannot read it. Set --template-kinds as in the chart's value templates.kinds",
             named.join(", ")
         )
     })
@@ -120,7 +119,8 @@ mod tests {
         let rules: Vec<String> = survey.world.rules().keys().map(ToString::to_string).collect();
         assert_eq!(rules, ["shop/wrong"]);
         assert!(survey.files.is_empty());
-        let is_said = |note: &String| note.contains("of rules shop/issuers, shop/another (f.yaml:1) nothing");
+        let is_said =
+            |note: &String| note.contains("cannot show rules shop/issuers, shop/another (f.yaml:1), which");
         assert!(survey.notes.iter().any(is_said), "{:?}", survey.notes);
     }
 

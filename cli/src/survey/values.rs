@@ -60,5 +60,7 @@ pub(super) async fn compare(
         0 => String::new(),
         others => format!(" and {others} more"),
     };
-    Some(format!("the changed fields of {first}{others} are not shown: a dry run of the write failed: {why}"))
+    Some(format!(
+        "cannot show the changed fields of {first}{others}, because a dry run of the write failed: {why}"
+    ))
 }

@@ -22,7 +22,7 @@ pub struct Console {
     /// When to use colours: auto is on a terminal, unless NO_COLOR is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     color: Colour,
-    /// Print no notes on standard error, only data and errors.
+    /// Print no notes on standard error, only errors.
     #[arg(short, long)]
     quiet: bool,
 }

@@ -6,7 +6,9 @@ use kube::core::Status;
 /// only the status code is known.
 pub(crate) fn words(status: &Status) -> String {
     match status.message.trim() {
-        "" => format!("the answer is HTTP {} without a word, maybe a proxy's: try again", status.code),
+        "" => {
+            format!("the answer is HTTP {} without a message, perhaps from a proxy: try again", status.code)
+        }
         said => said.to_owned(),
     }
 }

@@ -22,13 +22,13 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The API server did not answer in time.
-    #[error("asking the API server for an access review took longer than {} s", TIMEOUT.as_secs())]
+    #[error("the API server did not answer an access review within {} s", TIMEOUT.as_secs())]
     TimedOut,
     /// The API server refused the review, or could not be reached.
-    #[error("asking the API server for an access review failed")]
+    #[error("an access review failed")]
     Failed(#[source] Box<kube::Error>),
     /// The question was not sent: the budget for its namespace, or for all reviews, is used up.
-    #[error("more access reviews are asked for than are answered at once")]
+    #[error("too many access reviews at once")]
     OverBudget,
     /// The API server's answer had no status.
     #[error("the API server answered an access review without a status")]

@@ -187,14 +187,12 @@ impl<'a> Asking<'a> {
     /// without hooks, any user could forge even the stamps of rules.
     pub(super) fn unguarded(&self, world: &World, now: Timestamp) -> Decided {
         if world.namespace_scope().is_some() && self.of.as_annotated().is_none() {
-            let message = "the admission policy copyrator-author-honest is not in force, so anybody could have written who \
-                           wrote this spec: have an administrator apply what `copyrator crds` prints, then write the \
-                           spec again";
+            let message = "the admission policy copyrator-author-honest is not in force, so the author annotation of this spec may be \
+             forged: let an administrator apply the output of `copyrator crds`, then write the spec again";
             return self.nobody(message.to_owned(), now);
         }
-        let message = "the admission policy copyrator-annotations-honest is not in force, so anybody could have written \
-                       who asks for this: have an administrator apply what `copyrator crds` prints, then change the \
-                       annotation";
+        let message = "the admission policy copyrator-annotations-honest is not in force, so the author annotation of this object may be \
+         forged: let an administrator apply the output of `copyrator crds`, then change the annotation";
         self.nobody(message.to_owned(), now)
     }
 

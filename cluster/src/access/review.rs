@@ -13,7 +13,7 @@ const BRIEFLY: Duration = Duration::from_millis(500);
 
 /// Asks the questions of an inquiry, and returns the verdict.
 pub async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Result<Verdict, AskError> {
-    let begin = "copyrator: rights are missing: ";
+    let begin = "copyrator: missing rights: ";
     let room = LONGEST_MESSAGE.saturating_sub(begin.len());
     match refused(authorizer, &inquiry.required, MOST_QUESTIONS).await? {
         Answers::Refused(none) if none.is_empty() => {}
@@ -37,14 +37,14 @@ pub async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Result<Ver
                     namespace => namespace,
                 };
                 verdict.warn(format!(
-                    "copyrator: inert until {} may {} {} in {place}",
+                    "copyrator: no effect until {} may {} {} in {place}",
                     inquiry.identity, question.verb, question.resource
                 ));
             }
             None => tell(authorizer, &inquiry.author, inquiry.foresight, &mut verdict).await,
         },
         Answers::TooMany(_) => {
-            verdict.warn("copyrator: inert: too many names and namespaces to ask about one by one".into());
+            verdict.warn("copyrator: no effect: too many names and namespaces to check one by one".into());
         }
     }
     verdict.audit.insert("identity".into(), inquiry.identity.to_string());

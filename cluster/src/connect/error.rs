@@ -4,9 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No kubeconfig, address or in-cluster configuration was found.
-    #[error(
-        "cannot find out where the cluster is: set KUBECONFIG, --kubeconfig or --server, or run in a pod"
-    )]
+    #[error("no kubeconfig found: set KUBECONFIG, --kubeconfig or --server, or run in a pod")]
     Config(#[source] Box<kube::config::InferConfigError>),
     /// The kubeconfig cannot be read, or lacks the context.
     #[error("cannot use the kubeconfig{}", context.as_ref().map(|name| format!(" with context {name}")).unwrap_or_default())]
@@ -24,7 +22,7 @@ pub enum ClientError {
         name: String,
     },
     /// The file with the CA certificates cannot be read.
-    #[error("cannot read certificates of authorities from {}", path.display())]
+    #[error("cannot read CA certificates from {}", path.display())]
     Authority {
         /// The file's path, as given.
         path: std::path::PathBuf,

@@ -5,7 +5,7 @@ use http::{Method, Request};
 /// The error for a request that would change something, from a client that cannot write. The request is not
 /// sent.
 #[derive(Debug, thiserror::Error)]
-#[error("{method} {path} was not sent: this client reads only; write through the operator's act::writer")]
+#[error("{method} {path} was not sent: this client is read-only; write through the operator's act::writer")]
 pub(super) struct NotARead {
     method: Method,
     path: String,

@@ -137,7 +137,7 @@ async fn read(mut body: Answer, most: usize, places: &Arc<Semaphore>) -> Result<
     loop {
         let frame = tokio::time::timeout(STALLED, body.frame()).await;
         let Some(frame) =
-            frame.map_err(|_| format!("the API server sent nothing of a list for {STALLED:?}"))?
+            frame.map_err(|_| format!("the API server sent no part of a list for {STALLED:?}"))?
         else {
             return Ok(Some(read));
         };

@@ -180,7 +180,7 @@ impl Trust {
             let read = read.map_err(|error| unreadable(io::Error::other(error)))?;
             let certificates: Vec<_> = read.into_iter().map(|one| one.to_vec()).collect();
             if certificates.is_empty() {
-                return Err(unreadable(io::Error::other("there is no certificate in it")));
+                return Err(unreadable(io::Error::other("the file has no certificate")));
             }
             config.root_cert = Some(certificates);
             config.root_cert_file = None;
@@ -293,6 +293,6 @@ users:
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_owned();
         let error = config(|target| target.trust.authority = Some(path)).unwrap_err();
-        assert!(error.to_string().starts_with("cannot read certificates of authorities from /"), "{error}");
+        assert!(error.to_string().starts_with("cannot read CA certificates from /"), "{error}");
     }
 }

@@ -41,7 +41,7 @@ pub async fn send(client: &Client, namespace: &str, which: Canary, token: &str) 
     let params = PostParams { dry_run: true, field_manager: Some(HOOKS_MANAGER.into()) };
     match tokio::time::timeout(WRITE_TIMEOUT, api.create(&params, &rule(which, token))).await {
         Ok(Ok(object)) => Echo {
-            heard: Err("a dry run was not seen by the webhook".into()),
+            heard: Err("a dry run did not reach the webhook".into()),
             stamped: Some(object.annotations().contains_key(AUTHOR)),
             unjudged: None,
         },
@@ -66,7 +66,7 @@ fn echo(message: &str, token: &str) -> Option<Echo> {
         return Some(Echo { heard: Ok(()), stamped: Some(!rest.starts_with(UNSTAMPED)), unjudged });
     }
     message.contains(HONEST).then(|| Echo {
-        heard: Err("nobody stamps authors yet, so that no rule can be written".into()),
+        heard: Err("no webhook or admission policy records authors yet, so rules cannot be written".into()),
         stamped: Some(false),
         unjudged: None,
     })

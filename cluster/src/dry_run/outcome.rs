@@ -183,8 +183,8 @@ fn lacking_right(status: &Status) -> Option<String> {
         return None;
     }
     if status.message.contains("is attempting to grant RBAC permissions not currently held") {
-        let message = "Copyrator's own account may not bind the role that this RoleBinding names: have it added to the chart's value \
-                       copies.bind, or name another one";
+        let message = "Copyrator's ServiceAccount may not bind the role of this RoleBinding: let an administrator add the role to the \
+         chart's value copies.bind, or name another role";
         return Some(message.to_owned());
     }
     let (_, said) = status.message.split_once("is forbidden: User \"")?;

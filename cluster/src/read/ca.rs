@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum CaReadError {
     /// The API server refused, or could not be reached.
-    #[error("cannot read Secret {namespace}/{CA_SECRET}, which holds the webhook's CA")]
+    #[error("cannot read Secret {namespace}/{CA_SECRET} with the webhook's CA")]
     Api {
         /// The namespace of Copyrator's own objects.
         namespace: String,
@@ -26,7 +26,7 @@ pub enum CaReadError {
     },
     /// The API server did not answer in time.
     #[error(
-        "cannot read Secret {namespace}/{CA_SECRET}, which holds the webhook's CA: no answer in {WRITE_TIMEOUT:?}"
+        "cannot read Secret {namespace}/{CA_SECRET} with the webhook's CA: no answer in {WRITE_TIMEOUT:?}"
     )]
     Timeout {
         /// The namespace of Copyrator's own objects.
@@ -34,7 +34,7 @@ pub enum CaReadError {
     },
     /// The Secret does not hold a CA.
     #[error(
-        "Secret {namespace}/{CA_SECRET} holds no usable CA: restore the Secret, or delete it, and Copyrator makes a new CA"
+        "Secret {namespace}/{CA_SECRET} has no usable CA: restore the Secret, or delete it, and Copyrator makes a new CA"
     )]
     Torn {
         /// The namespace of Copyrator's own objects.

@@ -49,12 +49,11 @@ pub enum ContentError {
     },
     /// The answer is no valid object of the kind. The decoder's message could quote values, so the message is
     /// not kept.
-    #[error("cannot decode {0}: the answer is no valid object of its kind")]
+    #[error("cannot decode {0}: the answer is not a valid object of its kind")]
     Decode(ObjectKey),
     /// The digests of the object's many keys would take too much memory, whatever their values.
     #[error(
-        "{0} has so many keys that it is not read: their names, and 96 bytes more for each, have more than 128 KiB; spread them over \
-         several objects"
+        "{0} has too many keys to be read (their names, with 96 bytes for each key, exceed 128 KiB): split the object"
     )]
     TooManyKeys(ObjectKey),
     /// A page of objects could not be read.

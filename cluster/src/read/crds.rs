@@ -110,7 +110,7 @@ impl Answer {
                     uids.get(name).is_some_and(|seen| seen.as_deref() == Ok(&*listed.uid))
                 });
                 let unlisted =
-                    || format!("its objects have not been listed since CustomResourceDefinition {name} came");
+                    || format!("Copyrator has not listed the objects of CustomResourceDefinition {name} yet");
                 gone.or_else(|| (!is_listed).then(unlisted))
             }
         }
@@ -143,11 +143,13 @@ async fn uid(client: &Client, name: &str) -> Result<String, String> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definition = match tokio::time::timeout(TIMEOUT, api.get_opt(name)).await {
         Ok(Ok(Some(definition))) => definition,
-        Ok(Ok(None)) => return Err(format!("CustomResourceDefinition {name} is gone")),
+        Ok(Ok(None)) => return Err(format!("CustomResourceDefinition {name} not found")),
         Ok(Err(error)) => {
-            return Err(format!("CustomResourceDefinition {name} cannot be read: {error}"));
+            return Err(format!("cannot read CustomResourceDefinition {name}: {error}"));
         }
-        Err(_) => return Err(format!("CustomResourceDefinition {name} cannot be read in {TIMEOUT:?}")),
+        Err(_) => {
+            return Err(format!("cannot read CustomResourceDefinition {name}: no answer in {TIMEOUT:?}"));
+        }
     };
     if definition.metadata.deletion_timestamp.is_some() {
         return Err(format!("CustomResourceDefinition {name} is being deleted"));
@@ -165,15 +167,17 @@ async fn missing_kind(client: &Client) -> Option<String> {
     let published = match tokio::time::timeout(TIMEOUT, client.list_api_group_resources(&version)).await {
         Ok(Ok(published)) => published.resources,
         Ok(Err(error)) => {
-            return Some(format!("what the API server serves of {version} cannot be read: {error}"));
+            return Some(format!("cannot read which kinds of {version} the API server serves: {error}"));
         }
         Err(_) => {
-            return Some(format!("what the API server serves of {version} cannot be read in {TIMEOUT:?}"));
+            return Some(format!(
+                "cannot read which kinds of {version} the API server serves: no answer in {TIMEOUT:?}"
+            ));
         }
     };
     for kind in KINDS {
         match published.iter().find(|resource| resource.name == kind) {
-            None => return Some(format!("{kind} of {version} are not served")),
+            None => return Some(format!("the API server does not serve {kind} of {version}")),
             Some(resource) if !resource.verbs.iter().any(|verb| verb == "create") => {
                 return Some(format!("the definition of {kind} is being deleted"));
             }
@@ -265,7 +269,7 @@ mod tests {
         let other = Definition { uid: "before".into(), ..under };
         for listed in [None, Some(&other)] {
             let missing = definitions.missing(1, RULES, listed).await;
-            assert!(missing.is_some_and(|missing| missing.contains("not been listed since")));
+            assert!(missing.is_some_and(|missing| missing.contains("has not listed the objects of")));
         }
     }
 
@@ -287,6 +291,6 @@ mod tests {
         assert_eq!(missing(json!([rules, monitors])).await, None);
         let said = missing(json!([kind("copyratorrules", &going), monitors])).await.unwrap();
         assert_eq!(said, "the definition of copyratorrules is being deleted");
-        assert!(missing(json!([rules])).await.unwrap().starts_with("configmonitors of "));
+        assert!(missing(json!([rules])).await.unwrap().contains("does not serve configmonitors of "));
     }
 }

@@ -13,7 +13,7 @@ pub const KEY: &str = "key";
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The API server refused, or could not be reached.
-    #[error("cannot {verb} Secret {namespace}/{KEY_SECRET}, which holds the key of digests")]
+    #[error("cannot {verb} Secret {namespace}/{KEY_SECRET} with the digest key")]
     Api {
         /// The verb of the attempted request.
         verb: &'static str,
@@ -25,9 +25,9 @@ pub enum KeyError {
     },
     /// The Secret exists and contains no key.
     #[error(
-        "Secret {namespace}/{KEY_SECRET} has no key {KEY:?} of {} bytes: restore it from a backup, or delete it \
-         (a running reconciler puts back the key in use; one that starts makes a new key, and copies are then kept but not \
-         removed until they are adopted again)",
+        "Secret {namespace}/{KEY_SECRET} has no key {KEY:?} of {} bytes: restore the Secret from a backup, or delete it (a running \
+         reconciler writes the key in use again; a starting reconciler makes a new key, and then removes no existing copy until a rule \
+         adopts the copy again)",
         DigestKey::LENGTH
     )]
     Torn {
@@ -36,14 +36,14 @@ pub enum KeyError {
     },
     /// The API server did not answer in time.
     #[error(
-        "cannot keep Secret {namespace}/{KEY_SECRET}, which holds the key of digests: no answer in {WRITE_TIMEOUT:?}"
+        "cannot keep Secret {namespace}/{KEY_SECRET} with the digest key: no answer in {WRITE_TIMEOUT:?}"
     )]
     Timeout {
         /// The namespace of Copyrator's own objects.
         namespace: String,
     },
     /// The operating system gives no random bytes.
-    #[error("the system gives no random bytes for a new key")]
+    #[error("the operating system returned no random bytes for a new key")]
     Random,
 }
 

@@ -32,7 +32,7 @@ pub async fn hindered(client: &Client, kind: &ApiResource) -> Option<InstancesRe
     let why = match (served.iter().find(|one| one.name == *plural), other) {
         (None, None) => return Some(InstancesRead::NotServed),
         (None, Some(other)) => format!(
-            "{kind} of {api_version} is served as {}, and the chart's value templates.kinds has {plural}: correct it there",
+            "the API server serves {kind} of {api_version} as {}, but the chart's value templates.kinds has {plural}: correct the entry",
             other.name
         ),
         (Some(one), _) if one.kind != *kind => {
@@ -40,8 +40,8 @@ pub async fn hindered(client: &Client, kind: &ApiResource) -> Option<InstancesRe
         }
         (Some(one), _) if !one.namespaced => {
             format!(
-                "a {kind} is in no namespace, and rules and templates are about objects in namespaces: take it off the chart's \
-                 value templates.kinds"
+                "{kind} is cluster-scoped, but rules and templates need namespaced objects: remove {kind} from the chart's value \
+                 templates.kinds"
             )
         }
         (Some(_), _) => return None,

@@ -36,7 +36,7 @@ impl<K: Clone + std::fmt::Debug + DeserializeOwned> Listed for K {}
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
     /// The API server refused for lack of a right.
-    #[error("cannot look at {resource} in {scope}: {message}")]
+    #[error("cannot read {resource} in {scope}: {message}")]
     Refused {
         /// The resource to list.
         resource: String,
@@ -47,7 +47,7 @@ pub enum ListError {
     },
     /// The API server does not know the kind.
     #[error(
-        "cannot list {resource}: the cluster does not know this kind; is Copyrator installed? \
+        "cannot list {resource}: the API server does not serve this kind; is Copyrator installed? \
          copyrator crds | kubectl apply --server-side -f -"
     )]
     NotServed {
@@ -102,7 +102,7 @@ pub async fn read_namespace(client: &Client, name: &str) -> Result<Option<Namesp
         Ok(found) => match found.map(Decoded::read).transpose() {
             Ok(found) => Ok(found.as_ref().map(namespace_facts)),
             Err(left) => {
-                let message = format!("Namespace {name} cannot be read: {}", left.why);
+                let message = format!("cannot read Namespace {name}: {}", left.why);
                 Err(ListError::Failed { resource, code: 500, message })
             }
         },
@@ -209,7 +209,7 @@ async fn every<K: Listed>(
             Err(error) => return Err(ListError::Unreachable(Box::new(error))),
         }
     }
-    let message = format!("the list has expired {TRIES} times before it was read");
+    let message = format!("the list expired {TRIES} times before Copyrator could read all of it");
     Err(ListError::Failed { resource, code: 503, message })
 }
 

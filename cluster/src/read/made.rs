@@ -34,8 +34,8 @@ pub enum ReadError {
     Timeout(String),
     /// Pods are larger than expressions can read.
     #[error(
-        "the pods that the selector of {0} finds have more than 4 MiB together, and are not read: make them smaller, or have the selector \
-         find fewer"
+        "the pods that match the selector of {0} have more than 4 MiB together, so Copyrator does not read them: make the pods smaller, \
+         or narrow the selector"
     )]
     TooLarge(ObjectKey),
 }
@@ -147,6 +147,6 @@ mod tests {
         assert_eq!(read(2000, 10).await.unwrap().len(), MOST_PODS);
         assert!(read(30, 100_000).await.is_ok());
         let refused = read(60, 100_000).await.unwrap_err();
-        assert!(refused.to_string().contains("Deployment shop/web finds have more than 4 MiB"), "{refused}");
+        assert!(refused.to_string().contains("Deployment shop/web have more than 4 MiB"), "{refused}");
     }
 }

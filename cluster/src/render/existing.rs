@@ -97,9 +97,9 @@ fn why(error: &ReadError) -> String {
     match error {
         ReadError::Read(_, source) => match lacking(source) {
             Some(right) => format!("{error}: {right}"),
-            None => format!("{error}: {}; it is tried again", brief(source)),
+            None => format!("{error}: {}; Copyrator tries again", brief(source)),
         },
         ReadError::TooLarge(_) => error.to_string(),
-        ReadError::Timeout(_) => format!("{error}; it is tried again"),
+        ReadError::Timeout(_) => format!("{error}; Copyrator tries again"),
     }
 }

@@ -76,8 +76,8 @@ impl Inputs {
     pub fn render(&self, existing: &Existing) -> (RenderedSet, Lacking) {
         if self.facts.annotations_cut && self.compiled.reads_annotations {
             let failed = self.failed(
-                "the namespace has annotations that are not read, since they are longer than 1 KiB or there are more than 8 KiB of \
-                 them: shorten them, or read labels instead",
+                "the namespace has annotations longer than 1 KiB, or more than 8 KiB of annotations, which templates cannot read: shorten \
+                 them, or read labels instead",
             );
             return (failed, Lacking::new());
         }
@@ -85,8 +85,8 @@ impl Inputs {
             None => None,
             Some(InstanceFacts { body: None, .. }) => {
                 let failed = self.failed(
-                    "the object is larger than 64 KiB, or those of its namespace take more than a quarter of what others leave of \
-                     64 MiB: make it smaller",
+                    "the object is larger than 64 KiB, or the objects of its namespace need more than a quarter of what others leave of \
+                     64 MiB: make the object smaller",
                 );
                 return (failed, Lacking::new());
             }
@@ -200,7 +200,7 @@ impl Inputs {
         body["metadata"]["resourceVersion"] = json!(self.version.1.to_string());
         let body = Body::new(&body);
         let content = decode(kind, body.expose())
-            .ok_or_else(|| format!("is no valid {kind}: the values of data must be texts"))?;
+            .ok_or_else(|| format!("is not a valid {kind}: the values of data must be strings"))?;
         let &CompiledObject { recreate, deletion, .. } = declared;
         let is_read = self.compiled.reads(&declared.id);
         let print = content.fingerprint(&self.key);

@@ -64,7 +64,7 @@ struct Feed {
 /// The caller may not read Events, or too many streams are open.
 pub(crate) async fn open(seat: &Arc<Seat>, asked: &Asked, after: Option<&str>) -> Result<Response, Problem> {
     let permit = seat.streams.clone().try_acquire_owned().map_err(|_| {
-        let message = format!("{STREAMS} streams are open: close one, or try again");
+        let message = format!("{STREAMS} streams are already open: close one, or try again");
         Problem::new(StatusCode::TOO_MANY_REQUESTS, message)
     })?;
     let (resume, refused) = match after {

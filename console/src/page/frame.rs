@@ -129,7 +129,8 @@ impl Frame {
         html! {
             form .scope method="get" {
                 label for="namespaces" { "Namespaces" }
-                input #namespaces name="namespaces" value=(self.scope) placeholder="all that you may see" spellcheck="false" autocomplete="off";
+                input #namespaces name="namespaces" value=(self.scope) placeholder="all that you may \
+                 read" spellcheck="false" autocomplete="off";
                 button { "Look" }
             }
         }
@@ -141,9 +142,9 @@ impl Frame {
             div .looking {
                 h1 { (title) }
                 p .lead role="status" {
-                    "Looking at "
-                    @if self.scope.is_empty() { "everything that you may see" } @else { (self.scope.replace(',', ", ")) }
-                    " in " (self.cluster) ". Where there is much, it takes some seconds; the page goes on by itself."
+                    "Reading "
+                    @if self.scope.is_empty() { "everything that you may read" } @else { (self.scope.replace(',', ", ")) }
+                    " in " (self.cluster) ". A large cluster takes some seconds; the page then loads by itself."
                 }
                 div aria-hidden="true" { i {} i {} i {} }
             }
@@ -160,17 +161,17 @@ impl Frame {
 /// The heading and the body for a problem: what failed, and what the caller can do.
 pub(super) fn trouble(problem: &Problem) -> (&'static str, Markup) {
     let heading = match problem.code() {
-        StatusCode::UNAUTHORIZED => "The cluster does not take your credentials any more",
-        StatusCode::FORBIDDEN => "Your rights do not show this",
+        StatusCode::UNAUTHORIZED => "The cluster no longer accepts your credentials",
+        StatusCode::FORBIDDEN => "You do not have the rights to see this",
         StatusCode::NOT_FOUND => "This does not exist",
-        StatusCode::BAD_REQUEST => "That cannot be answered",
+        StatusCode::BAD_REQUEST => "The console cannot answer this request",
         _ => "The cluster did not answer",
     };
     let body = html! {
         h1 { (heading) }
         p .lead { (problem.message()) }
         @if problem.code() == StatusCode::FORBIDDEN {
-            p { "Name the namespaces that you work in, below: of each is shown what you may see there." }
+            p { "Enter your namespaces below: the console shows what you may read in each." }
         }
     };
     (heading, body)

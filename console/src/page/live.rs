@@ -28,13 +28,14 @@ async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
 pub(super) fn render(frame: &Frame, latest: &Latest) -> Markup {
     html! {
         h1 { "Live" }
-        p .lead { "What Copyrator reports, the latest first. The cluster keeps it for an hour or so." }
-        p #feed-state role="status" { noscript { "Reload the page for what is new." } }
+        p .lead { "Copyrator's Events, the latest first. The cluster keeps them for about an hour." }
+        p #feed-state role="status" { noscript { "Reload the page to see new Events." } }
         (notes(&latest.notes))
         div #feed data-after=(latest.after) role="log" aria-label="What has happened" {
             div .empty hidden[!latest.items.is_empty()] {
-                h2 { (Shape::Good.mark()) "Nothing was reported lately" }
-                p { "Restarts are, and copies that were refused, replaced, taken over or deleted; a copy that is simply made or changed is not." }
+                h2 { (Shape::Good.mark()) "No recent Events" }
+                p { "Copyrator reports restarts, and copies that were refused, replaced, taken over or deleted; it does not report a copy \
+                 that was created or updated." }
             }
             ol .things hidden[latest.items.is_empty()] { @for one in &latest.items { (row(frame, Some(one), one.warning)) } }
         }

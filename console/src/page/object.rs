@@ -48,7 +48,7 @@ pub(super) fn render(frame: &Frame, answer: &Answer, forest: Option<&Forest>) ->
         }
         @if let Some(forest) = forest.filter(|forest| !forest.roots.is_empty()) {
             section {
-                h2 { "From the source to what uses it" }
+                h2 { "From the source to its users" }
                 ul .tree { @for root in &forest.roots { (branch(frame, root)) } }
                 @if !forest.notes.is_empty() {
                     ol .tree-notes { @for note in &forest.notes { li value=(note.number) { (said(&note.reason, &note.message)) } } }
@@ -62,7 +62,7 @@ fn of_object(frame: &Frame, why: &Why) -> Markup {
     html! {
         p .eyebrow { (why.object) }
         h1 { (why.namespace) "/" (why.name) }
-        @if !why.exists { p .lead { (Shape::Open.with("Not there")) " It is to be made." } }
+        @if !why.exists { p .lead { (Shape::Open.with("Not there")) " Copyrator will create it." } }
         dl .facts {
             @for made in &why.made_by { (made_by(frame, made)) }
             @for copied in &why.copied_by {
@@ -77,7 +77,7 @@ fn of_object(frame: &Frame, why: &Why) -> Markup {
         @if why.edit.is_some() {
             section {
                 h2 { "When it changes" }
-                @if why.on_change.is_empty() { p { "Nothing restarts: no workload that you may see uses it." } }
+                @if why.on_change.is_empty() { p { "Nothing restarts: no visible workload uses this object." } }
                 ul .users { @for user in &why.on_change { (used_by(frame, user)) } }
             }
         }
@@ -110,15 +110,16 @@ fn made_by(frame: &Frame, made: &Made) -> Markup {
         } @else {
             dt { @if made.digest.is_some() { "Copy of" } @else { "Wanted as a copy of" } }
             dd {
-                @if let Some(source) = &made.source { (source_link(frame, source)) } @else { "what is not known" }
-                ", by " @if let Some(rule) = &made.rule { (rule_link(frame, rule)) } @else { "a rule that is gone" }
+                @if let Some(source) = &made.source { (source_link(frame, source)) } @else { "an unknown source" }
+                ", by " @if let Some(rule) = &made.rule { (rule_link(frame, rule)) } @else { "a deleted rule" }
             }
         }
         dt { "State" }
         dd { (shape.with(word)) @if made.action != Course::Current { " " (said(made.reason.as_str(), &made.message)) }
             @if let Some(at) = made.at { span .num { ", at " (write_time(at)) } } }
         @if let Some(identity) = &made.identity {
-            dt { "Rights" } dd { "The " @if made.is_declared() { "template" } @else { "rule" } " may do what RBAC allows " (identity) @if let Some(author) = &made.author { "; its spec was written by " (author) } }
+            dt { "Rights" } dd { "The " @if made.is_declared() { "template" } @else { "rule" } " has the RBAC rights of \
+             " (identity) @if let Some(author) = &made.author { "; its spec was written by " (author) } }
         }
         @if let Some(digest) = &made.digest { dt { "Digest" } dd .digest { (digest) } }
     }

@@ -122,14 +122,15 @@ fn headline(frame: &Frame, facts: &Facts, worrying: usize) -> Markup {
         div .headline {
             @if facts.rules + facts.monitors == 0 {
                 h1 { (Shape::Open.mark()) "Nothing is declared yet" }
-                p .lead { "A rule says which objects belong in which namespaces. Save this, change the names, and look at what it would do: "
+                p .lead { "A rule declares which objects to copy to which namespaces. Save this example, change the names, and see what \
+                 it would do: "
                     code { "copyrator plan -f rule.yaml" } ", or paste it into " a href=(frame.link("/policies", &[])) { "Policies" } "." }
                 pre { code { (EXAMPLE) } }
             } @else if worrying > 0 {
                 h1 { (Shape::Bad.mark()) @if worrying == 1 { "1 thing needs attention" } @else { (worrying) " things need attention" } }
             } @else if under_way > 0 {
                 h1 { (Shape::UnderWay.mark()) "Under way" }
-                p .lead { (under_way) " of the copies and workloads go on by themselves; nothing needs you." }
+                p .lead { (under_way) " copies and workloads are in progress; you need to do nothing." }
             } @else {
                 h1 { (Shape::Good.mark()) "Everything is as declared" }
             }

@@ -80,7 +80,7 @@ async fn shown(visit: Arc<Visit>, manifest: Option<String>) -> Result<Markup, Pr
             @match &violations {
                 Ok(page) => (table(frame, page)),
                 Err(problem) if problem.code() == StatusCode::FORBIDDEN => {
-                    p { "Policies are of the cluster, and your rights do not show them. " span .quiet { (problem.message()) } }
+                    p { "Policies are cluster-scoped, and you may not list them. " span .quiet { (problem.message()) } }
                 }
                 Err(problem) => p { (problem.message()) },
             }
@@ -95,7 +95,7 @@ pub(super) fn table(frame: &Frame, page: &Page<ViolationLine>) -> Markup {
         @if page.items.is_empty() {
             div .empty {
                 h2 { (Shape::Good.mark()) "None" }
-                p { "No object violates a policy, as the policies' statuses have it. A policy is a " code { "ConfigPolicy" } "." }
+                p { "According to the policies' statuses, no object violates a policy. A policy is a " code { "ConfigPolicy" } "." }
             }
         } @else {
             div .scroll tabindex="0" role="region" aria-label="Violations" {
@@ -128,7 +128,7 @@ fn box_of(frame: &Frame, manifest: &str, judged: Option<&Result<Judged, Problem>
     html! {
         section .paste {
             h2 { "What would happen?" }
-            p { "Paste manifests: they are judged as if you had just written them, and nothing is written." }
+            p { "Paste manifests: the console checks them as if you wrote them now, but writes nothing." }
             form method="post" action=(frame.at("/policies")) {
                 (frame.kept())
                 label .v for="manifest" { "Manifests" }

@@ -38,9 +38,9 @@ pub(super) fn render(frame: &Frame, page: &Page<RestartOutlook>) -> Markup {
         (notes(&page.notes))
         @if page.items.is_empty() {
             div .empty {
-                h2 { "No workload is asked to restart" }
+                h2 { "No monitor or annotation selects a workload" }
                 p { "A monitor names the ConfigMaps and Secrets for which workloads restart: " code { "kind: ConfigMonitor" }
-                    ". The annotation " code { "copyrator.dev/restart" } " on a workload does the same for it alone." }
+                    ". The annotation " code { "copyrator.dev/restart" } " on a workload does the same for this workload." }
             }
         } @else {
             div .scroll tabindex="0" role="region" aria-label="Workloads" {

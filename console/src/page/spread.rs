@@ -149,8 +149,8 @@ pub(super) fn render(
         @if items.is_empty() || rules.is_empty() {
             div .empty {
                 h2 { "Nothing is copied here" }
-                p { "No copy of yours has these names and this state. " a href=(frame.link("/where", &[])) { "Show all" }
-                    ", or ask of one namespace why: " code { "copyrator why-not NAMESPACE" } "." }
+                p { "No copy matches these names and this state. " a href=(frame.link("/where", &[])) { "Show all" }
+                    ", or ask why a namespace has no copy: " code { "copyrator why-not NAMESPACE" } "." }
             }
         } @else {
             p .legend { @for state in STATES { (of_copy(state).with(state.as_str())) " " } }
@@ -177,7 +177,7 @@ pub(super) fn render(
                 }
             }
             p .quiet { (items.len()) " of " (total) " namespaces"
-                @if hidden > 0 { ", " (rules.len()) " of " (rules.len() + hidden) " rules: name one above to see it" } "." }
+                @if hidden > 0 { ", " (rules.len()) " of " (rules.len() + hidden) " rules: filter by rule to see the others" } "." }
             @if let Some(next) = &next {
                 @let mut query: Vec<(&str, &str)> = filters.iter().map(|(name, value)| (*name, value.as_str())).collect();
                 @let () = query.push(("continue", next));

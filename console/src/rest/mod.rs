@@ -35,7 +35,7 @@ fn operations() -> Vec<Operation> {
         Operation::new(
             (Verb::Get, "/whoami"),
             Form::Document("WhoAmI"),
-            "Whom the API server takes you for",
+            "Your user, as the API server sees it",
             &[],
             |call| async move { whoami(&call.seat).await },
         ),
@@ -97,35 +97,35 @@ fn operations() -> Vec<Operation> {
         Operation::new(
             (Verb::Get, "/restarts"),
             Form::Document("Restarts"),
-            "Workloads and how their restarts stand, one row each, the worst first",
+            "Workloads and the state of their restarts, one row each, the worst first",
             &["namespaces", "namespace", "state", "limit", "continue"],
             restarts,
         ),
         Operation::new(
             (Verb::Get, "/violations"),
             Form::Document("Violations"),
-            "Violations of policies by existing objects, as the policies' statuses have them",
+            "Violations of policies by existing objects, from the policies' statuses",
             &["namespaces", "namespace", "policy", "limit", "continue"],
             violations,
         ),
         Operation::new(
             (Verb::Get, "/tree"),
             Form::Document("Tree"),
-            "Sources, their copies, what uses them",
+            "Sources, their copies, and the users of the copies",
             &["namespaces"],
             tree,
         ),
         Operation::new(
             (Verb::Get, "/tree/{kind}/{namespace}/{name}"),
             Form::Document("Tree"),
-            "The tree of one object, as copyrator tree",
+            "The tree of one object, as copyrator tree shows it",
             &[],
             tree,
         ),
         Operation::new(
             (Verb::Get, "/why/{kind}/{namespace}/{name}"),
             Form::Document("Why"),
-            "Why an object is there and what hangs on it, as copyrator why",
+            "Why an object exists and which workloads depend on it, as copyrator why",
             &[],
             why,
         ),
@@ -139,7 +139,7 @@ fn operations() -> Vec<Operation> {
         Operation::new(
             (Verb::Get, "/doctor"),
             Form::Document("Diagnosis"),
-            "What is wrong with the install",
+            "Problems of the installation, as copyrator doctor",
             &[],
             doctor,
         ),
@@ -160,7 +160,7 @@ fn operations() -> Vec<Operation> {
         Operation::responding_with::<Happening, _>(
             (Verb::Get, "/events"),
             Form::Events,
-            "What Copyrator reports, as it happens: a stream of five minutes at most",
+            "Copyrator's Events as a stream, for at most five minutes",
             &["namespaces", "after"],
             |call| async move {
                 let after = call.last_event.as_deref().or(call.asked.after.as_deref());
@@ -170,7 +170,7 @@ fn operations() -> Vec<Operation> {
         Operation::responding_with::<Value, _>(
             (Verb::Get, "/namespaces/{namespace}/templates/{name}"),
             Form::Template,
-            "A CopyratorTemplate, as the API server has it",
+            "A CopyratorTemplate, as stored in the API server",
             &[],
             templates::one,
         ),
@@ -184,7 +184,7 @@ fn operations() -> Vec<Operation> {
         Operation::responding_with::<Value, _>(
             (Verb::Delete, "/namespaces/{namespace}/templates/{name}"),
             Form::Deleted,
-            "Delete a CopyratorTemplate, and with it what it declares",
+            "Delete a CopyratorTemplate and its objects",
             &["dryRun"],
             templates::delete,
         ),

@@ -10,19 +10,19 @@ use crate::site::Site;
 const PARAMETERS: [(&str, &str); 9] = [
     (
         "namespaces",
-        "The namespaces to look at, separated by commas; without it those of --namespaces, else all that you may see",
+        "The namespaces to read, separated by commas; default: those of --namespaces, or else all that you may read",
     ),
     ("namespace", "Only rows of this namespace"),
     ("rule", "Only this rule, as namespace/name"),
     ("state", "Only rows with this state"),
     ("policy", "Only violations of this policy"),
-    ("limit", "How many rows at most, 1 to 500; 100 without it"),
-    ("continue", "Of the page before: where this one begins"),
+    ("limit", "Maximum number of rows, 1 to 500; default: 100"),
+    ("continue", "The value continue of the previous page"),
     (
         "after",
-        "The id of an event of an earlier stream: the new stream begins after that event; the header Last-Event-ID does the same",
+        "The id of the last event of an earlier stream: the new stream begins after this event; the header Last-Event-ID does the same",
     ),
-    ("dryRun", "All: it is judged, and not stored"),
+    ("dryRun", "All: the API server checks the object but does not store it"),
 ];
 
 /// Pattern of a namespace's name.
@@ -48,7 +48,7 @@ pub(super) fn document(operations: &[Operation], site: &Site) -> Value {
     json!({
         "openapi": "3.1.0",
         "info": { "title": "Copyrator console", "version": env!("CARGO_PKG_VERSION"),
-            "description": "What commands print with -o json, with your own rights. Nothing but templates is written." },
+            "description": "The output of the commands with -o json, with your own rights. Only templates can be written." },
         "servers": [{ "url": site.base.at("/") }],
         "paths": paths,
         "components": {
@@ -80,7 +80,7 @@ fn described(operation: &Operation, schema: Value) -> Value {
     if matches!(operation.verb, Verb::Put | Verb::Delete) {
         // A session cookie does not authorize writes.
         all["security"] = json!([{ "bearer": [] }]);
-        let version = "The resourceVersion that it must have, as ETag gave it; of another one: 409";
+        let version = "The expected resourceVersion, from ETag; if the template has another one: 409";
         if let Some(parameters) = all["parameters"].as_array_mut() {
             parameters
                 .push(json!({ "name": "If-Match", "in": "header", "required": false, "description": version,
@@ -91,15 +91,15 @@ fn described(operation: &Operation, schema: Value) -> Value {
         && let Some(parameters) = all["parameters"].as_array_mut()
     {
         parameters.push(json!({ "name": "Last-Event-ID", "in": "header", "required": false,
-            "description": "The id of the last event that was seen", "schema": { "type": "string" } }));
+            "description": "The id of the last event that the client received", "schema": { "type": "string" } }));
     }
     if operation.verb == Verb::Put {
         all["responses"]["201"] = all["responses"]["200"].clone();
     }
     if operation.verb.has_body() {
         let description = match operation.verb {
-            Verb::Put => "The template; apiVersion, kind, name and namespace may be left out",
-            _ => "A manifest, or a List; as YAML also several documents",
+            Verb::Put => "The template; apiVersion, kind, name and namespace are optional",
+            _ => "A manifest or a List; YAML may have several documents",
         };
         let manifest = json!({ "type": "object", "description": description });
         all["requestBody"] = json!({ "required": true, "content": {
@@ -147,8 +147,8 @@ fn answered(form: Form, schema: Value) -> Value {
     if !matches!(form, Form::Events) {
         return content(wrapped(form, schema));
     }
-    let description = "The data of each message has contentSchema. An event `problem` has a Status, an event `reset` says that what \
-                       came after the id is no longer known: begin without one";
+    let description = "The data of each message follows contentSchema. An event `problem` contains a Status; an event `reset` means that \
+     the server no longer knows the given id: connect again without an id";
     json!({ "text/event-stream": { "schema": { "type": "string", "description": description,
         "contentMediaType": "application/json", "contentSchema": schema } } })
 }

@@ -211,7 +211,7 @@ async fn call(
     request: Request,
 ) -> Result<Call, Problem> {
     if let Some(other) = asked.given.iter().find(|name| !parameters.contains(&name.as_str())) {
-        let message = format!("this path does not take the parameter {other:?}");
+        let message = format!("this path does not allow the parameter {other:?}");
         return Err(Problem::new(StatusCode::BAD_REQUEST, message));
     }
     let version = version(request.headers())?;
@@ -220,7 +220,7 @@ async fn call(
     let documents = match verb {
         verb if verb.has_body() => read(whole(request).await?).await?,
         Verb::Delete if !request.body().is_end_stream() => {
-            let message = "a DELETE takes no body: If-Match says which version is meant";
+            let message = "a DELETE has no body: name the version in If-Match";
             return Err(Problem::new(StatusCode::BAD_REQUEST, message));
         }
         _ => Vec::new(),

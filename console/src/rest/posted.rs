@@ -47,7 +47,7 @@ fn one(call: &Call) -> Result<Option<String>, Problem> {
         0 | 1 => Ok(named.first().map(|name| name.to_string())),
         _ => Err(Problem::new(
             StatusCode::BAD_REQUEST,
-            "namespaces: name the one where objects without a namespace go",
+            "namespaces: name the namespace for objects without one",
         )),
     }
 }

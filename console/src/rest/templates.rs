@@ -19,7 +19,7 @@ pub(super) async fn put(mut call: Call) -> Result<Response, Problem> {
     let name = name(&call)?;
     let mut documents = std::mem::take(&mut call.documents);
     let (Some(document), None) = (documents.pop(), documents.pop()) else {
-        return Err(Problem::new(StatusCode::BAD_REQUEST, "the body is one template"));
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "the body must be one template"));
     };
     let seen = match &call.version {
         // An apply with only a resourceVersion would recreate a deleted object; an apply with the UID does
@@ -155,7 +155,9 @@ fn named(
         [(&["metadata", "uid"][..], &**uid), (&["metadata", "resourceVersion"], version)]
     });
     for (pointer, value) in identity.into_iter().chain(seen) {
-        let message = || format!("{}: write {value:?} as the request says, or nothing", pointer.join("."));
+        let message = || {
+            format!("{}: write {value:?} as in the request's path, or remove the field", pointer.join("."))
+        };
         fill(pointer, value).ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, message()))?;
     }
     Ok(manifest)

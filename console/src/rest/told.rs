@@ -32,7 +32,7 @@ pub(crate) async fn tree(call: Call) -> Result<Forest, Problem> {
     }
     let (named, namespace) = named(&call)?;
     if matches!(named.sort, Sort::Workload(_)) {
-        let message = "a tree begins at a copied object or a rule; for a workload, use why";
+        let message = "a tree starts at a copied object or a rule; for a workload, use why";
         return Err(Problem::new(StatusCode::NOT_FOUND, message));
     }
     let seen = at(&call, &namespace).await?;
@@ -79,7 +79,7 @@ async fn at(call: &Call, namespace: &str) -> Result<ScopedSurvey, Problem> {
     let asked = Asked { namespaces: [namespace.into()].into(), ..call.asked.clone() };
     let RequestedSurveys { mut surveys, .. } = requested_surveys(&call.seat, &asked).await?;
     surveys.pop().ok_or_else(|| {
-        Problem::new(StatusCode::NOT_FOUND, format!("namespace {namespace} was not looked at"))
+        Problem::new(StatusCode::NOT_FOUND, format!("this output does not cover namespace {namespace}"))
     })
 }
 

@@ -215,7 +215,7 @@ async fn a_token_that_has_ended_is_401_whatever_is_looked_at() {
             let (code, headers, said) = run.send("GET", path, &[GOOD], "").await;
             assert_eq!(code, 401, "{flags:?} {path}: {said}");
             let is_page = headers[header::CONTENT_TYPE].to_str().unwrap().starts_with("text/html");
-            let words = if is_page { "does not take your credentials" } else { "Unauthorized" };
+            let words = if is_page { "no longer accepts your credentials" } else { "Unauthorized" };
             assert!(is_page != path.starts_with("/api") && said.contains(words), "{path}: {said}");
         }
     }

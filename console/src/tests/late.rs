@@ -37,7 +37,7 @@ fn refusing(method: &str, path: &str) -> (u16, Value) {
 
 /// Whether an answer has begun without its view.
 fn is_begun(part: &str) -> bool {
-    part.contains("Looking at everything that you may see in context test")
+    part.contains("Reading everything that you may read in context test")
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn a_page_whose_view_takes_long_begins_without_it() {
     assert!(!whole.headers().contains_key("x-accel-buffering"));
     let whole = whole.into_body().collect().await.unwrap().to_bytes();
     let whole = String::from_utf8(whole.to_vec()).unwrap();
-    assert!(whole.contains("Nothing is declared yet") && !whole.contains("Looking at"), "{whole}");
+    assert!(whole.contains("Nothing is declared yet") && !whole.contains("Reading "), "{whole}");
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn what_is_refused_at_once_has_its_status_code_and_what_is_refused_later_i
     told.cancel();
     let late = late.into_body().collect().await.unwrap().to_bytes();
     let late = String::from_utf8(late.to_vec()).unwrap();
-    assert!(is_begun(&late) && late.contains("Your rights do not show this"), "{late}");
+    assert!(is_begun(&late) && late.contains("You do not have the rights to see this"), "{late}");
     assert!(late.contains("may not list copyratorrules") && late.ends_with("</html>"), "{late}");
     // On a busy machine a view that is ready at once may take longer than a page waits for it.
     for _ in 0..100 {
@@ -133,7 +133,7 @@ async fn a_page_on_its_way_ends_at_the_deadline_of_every_answer() {
     let begun = tokio::time::Instant::now();
     let page = page.into_body().collect().await.unwrap().to_bytes();
     let page = String::from_utf8(page.to_vec()).unwrap();
-    assert!(page.contains("Looking at shop in context test"), "{page}");
+    assert!(page.contains("Reading shop in context test"), "{page}");
     assert!(page.contains("there was no answer within 60 s") && page.ends_with("</html>"), "{page}");
     assert_eq!(begun.elapsed().as_secs(), 59);
 }

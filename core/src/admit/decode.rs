@@ -126,7 +126,7 @@ impl Review<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The `Content-Type` header does not name JSON; contains its value.
-    #[error("content type {0:?} is not taken: send application/json")]
+    #[error("content type {0:?} is not supported: send application/json")]
     ContentType(String),
     /// The body is larger than [`BODY_LIMIT`].
     #[error("the body is larger than {BODY_LIMIT} bytes")]
@@ -149,7 +149,7 @@ pub enum DecodeError {
     },
     /// The body is JSON, but not a review.
     #[error(
-        "the body is no AdmissionReview: a field is missing or of the wrong type, at line {line} column {column}"
+        "the body is not an AdmissionReview: a field is missing or has the wrong type at line {line} column {column}"
     )]
     Shape {
         /// The line of the fault in the body, from 1.
@@ -158,7 +158,7 @@ pub enum DecodeError {
         column: usize,
     },
     /// The body is a document of another kind or version.
-    #[error("{kind:?} of {version:?} is not taken: send AdmissionReview of admission.k8s.io/v1")]
+    #[error("{kind:?} of {version:?} is not supported: send an AdmissionReview of admission.k8s.io/v1")]
     Kind {
         /// The `apiVersion` that the body gives.
         version: String,

@@ -21,7 +21,7 @@ use super::{DataKind, Problem, Span};
     status = "ConfigMonitorStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "Declares which workloads restart when the content of which ConfigMaps or Secrets changes.",
+    doc = "Restarts workloads when the content of ConfigMaps or Secrets changes.",
     printcolumn(name = "Strategy", type_ = "string", json_path = ".spec.strategy.type"),
     printcolumn(name = "Workloads", type_ = "integer", json_path = ".status.workloads"),
     printcolumn(name = "UpToDate", type_ = "integer", json_path = ".status.upToDate"),

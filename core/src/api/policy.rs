@@ -43,7 +43,7 @@ use super::{
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("!('Namespace' in self.match.kinds) || !has(self.data) || size(self.data) == 0")
-    .message("data rules speak of keys, which Namespaces do not have: use a policy of its own for Namespaces"))]
+    .message("data has rules about keys, which Namespaces do not have: write a separate policy for Namespaces"))]
 pub struct ConfigPolicySpec {
     /// The objects that the policy covers.
     #[serde(rename = "match")]
@@ -147,9 +147,9 @@ pub enum PolicyKind {
 #[x_kube(validation = Rule::new("has(self.keys) || (has(self.format) && self.format == 'tls-pair')")
     .message("keys is required, except for format tls-pair"))]
 #[x_kube(validation = Rule::new("!has(self.schema) || (has(self.format) && self.format in ['json', 'yaml', 'toml'])")
-    .message("schema is taken with format json, yaml or toml"))]
+    .message("schema is allowed only with format json, yaml or toml"))]
 #[x_kube(validation = Rule::new("!has(self.minRemaining) || (has(self.format) && self.format in ['pem-certificate', 'tls-pair'])")
-    .message("minRemaining is taken with format pem-certificate or tls-pair"))]
+    .message("minRemaining is allowed only with format pem-certificate or tls-pair"))]
 pub struct DataRule {
     /// The rule's name, as refusals quote it.
     #[schemars(length(min = 1, max = 63))]

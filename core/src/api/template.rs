@@ -25,7 +25,7 @@ use super::{
     status = "CopyratorTemplateStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "Declares objects that exist for each of some namespaces, or for each of some objects.",
+    doc = "Declares objects to create for each selected namespace, or for each selected object.",
     printcolumn(name = "Instances", type_ = "integer", json_path = ".status.instances"),
     printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desired"),
     printcolumn(name = "Current", type_ = "integer", json_path = ".status.current"),

@@ -62,10 +62,9 @@ pub enum Identity {
 pub enum IdentityRequired {
     /// A ServiceAccount of a different namespace wrote the spec: a GitOps controller, CI, a backup tool.
     #[error(
-        "{user} of another namespace wrote this spec, so it has no identity to act with: set serviceAccountName to \
-         a ServiceAccount of namespace {namespace:?} that may do what is declared (of a CopyratorRule or ConfigMonitor, in place of an \
-         annotation), or have a cluster administrator \
-         list {user}@{namespace} in --trusted-writers"
+        "{user} from another namespace wrote this spec, so Copyrator has no identity for it: set serviceAccountName to a ServiceAccount \
+         of namespace {namespace:?} with the necessary rights (for an annotation, write a CopyratorRule or ConfigMonitor instead), or let \
+         a cluster administrator add {user}@{namespace} to --trusted-writers"
     )]
     ForeignAccount {
         /// The account's user name.
@@ -75,8 +74,8 @@ pub enum IdentityRequired {
     },
     /// The author annotations are missing or unreadable.
     #[error(
-        "the annotations {AUTHOR} and {AUTHOR_GROUPS}, which say who wrote this spec, are missing or unreadable: set \
-         serviceAccountName, or write the spec again while the admission policies of Copyrator are in place"
+        "the annotations {AUTHOR} and {AUTHOR_GROUPS}, which name the author of this spec, are missing or unreadable: set \
+         serviceAccountName, or apply the spec again while Copyrator's admission policies are installed"
     )]
     NoAuthor,
 }
@@ -84,7 +83,7 @@ pub enum IdentityRequired {
 impl IdentityRequired {
     /// A message short enough for an admission warning.
     pub fn in_short(&self) -> &'static str {
-        "written by another namespace's ServiceAccount: inert until spec.serviceAccountName is set"
+        "no effect until spec.serviceAccountName is set: a ServiceAccount of another namespace wrote this spec"
     }
 }
 
@@ -112,7 +111,7 @@ impl TrustedWriters {
     pub fn fault(entry: &str) -> Option<String> {
         let form = || {
             format!(
-                "{entry:?} is no ServiceAccount; write system:serviceaccount:NAMESPACE:NAME, or the same with @NAMESPACE"
+                "{entry:?} is not a ServiceAccount: write system:serviceaccount:NAMESPACE:NAME, optionally with @NAMESPACE"
             )
         };
         let Some(account) = entry.strip_prefix(ACCOUNT_PREFIX) else { return Some(form()) };

@@ -11,7 +11,7 @@ use crate::{digest::hex, names::NamespacedName};
 
 /// The message of `Ready` until the API server has answered about the object's rights.
 pub const NOT_ASKED: &str =
-    "whether its author or ServiceAccount may do this is not known yet: the API server has not answered";
+    "the API server has not answered yet whether the author or ServiceAccount has the necessary rights";
 
 /// How many bytes of the object's namespace and name are part of the name of a role.
 const LONGEST_STEM: usize = 40;
@@ -42,7 +42,7 @@ pub fn refusal(missing: &[&Question], of: &NamespacedName, room: usize) -> Strin
     }
     let commands: Vec<String> =
         grants.iter().flat_map(|grant| grant.parts(LONGEST_LIST)).map(|part| command(&part, of)).collect();
-    let end = |left: usize| format!("; and {left} more such commands, which the next refusal tells");
+    let end = |left: usize| format!("; the next refusal shows the other {left} commands");
     let mut fit = commands.len().saturating_sub(1);
     loop {
         let some = commands.get(..fit).unwrap_or_default().join(" && ");
@@ -57,9 +57,9 @@ pub fn refusal(missing: &[&Question], of: &NamespacedName, room: usize) -> Strin
 /// The message for a user whose object declares so much that checking it takes too many questions.
 pub fn too_many(questions: usize, most: usize) -> String {
     format!(
-        "what it declares takes {questions} questions about single objects and namespaces, and at most {most} are asked: \
-         write several objects with fewer names and namespaces each, or have the rights granted for all objects of the kind \
-         in a namespace, or in all namespaces"
+        "checking the rights for this spec would take {questions} SubjectAccessReviews, more than the maximum of {most}: split it into \
+         several objects with fewer names and namespaces, or let an administrator grant the rights for all objects of the kind in a \
+         namespace, or in all namespaces"
     )
 }
 
@@ -248,6 +248,6 @@ mod tests {
         );
         let text = said(&questions, 1024);
         assert!(text.len() <= 1024 && text.contains("; to allow it: for n in team-0 "), "{text}");
-        assert!(text.ends_with("; done; and 3 more such commands, which the next refusal tells"), "{text}");
+        assert!(text.ends_with("; done; the next refusal shows the other 3 commands"), "{text}");
     }
 }

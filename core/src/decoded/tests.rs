@@ -88,7 +88,7 @@ fn one_object_that_cannot_be_read_leaves_the_others_of_its_list() {
     let why: Vec<String> =
         list.items.into_iter().filter_map(|item| item.read().err()).map(|left| left.why).collect();
     assert_eq!(why.len(), 2);
-    assert_eq!(why[0], "it is nested more than 128 levels deep");
+    assert_eq!(why[0], "the object is nested more than 128 levels deep");
 
     let event = format!(r#"{{"type":"MODIFIED","object":{poison}}}"#);
     let Ok(WatchEvent::Modified(object)) = serde_json::from_str::<WatchEvent<Decoded<DynamicObject>>>(&event)
@@ -113,7 +113,7 @@ fn a_rule_that_cannot_be_read_is_an_invalid_rule() {
     rule.put(&mut world, Timestamp::UNIX_EPOCH);
     let facts = world.rules().get(&Declarer::rule("shop", "it")).unwrap();
     let problems = facts.compiled.as_ref().unwrap_err();
-    assert_eq!(problems[0].message, "cannot be decoded: it is nested more than 128 levels deep");
+    assert_eq!(problems[0].message, "cannot be decoded: the object is nested more than 128 levels deep");
     assert_eq!(facts.generation, 3);
 }
 

@@ -78,8 +78,8 @@ impl CopyRow {
     /// The message, with the time at which the copy is deleted or written.
     pub fn message_with_time(&self) -> String {
         let time = self.at.map(|at| match self.state {
-            CopyState::Leaving => format!("goes at {}", write_time(at)),
-            _ => format!("is written at {}", write_time(at)),
+            CopyState::Leaving => format!("will be deleted at {}", write_time(at)),
+            _ => format!("will be written at {}", write_time(at)),
         });
         let parts = [Some(self.message.clone()).filter(|message| !message.is_empty()), time];
         parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
@@ -190,7 +190,7 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
         return Some(row(
             CopyState::Unknown,
             Reason::Unread,
-            "what the decision depends on could not be read".into(),
+            "Copyrator could not read an object that this decision needs".into(),
         ));
     }
     let unwanted = || {
@@ -206,11 +206,13 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
             row(CopyState::Blocked, problem.reason.into(), problem.message.clone())
         }
         (Some(CopyAction::Write(write)), _) => written(world, slot, write, row),
-        (Some(CopyAction::Unmark(_)), _) => {
-            row(CopyState::Outdated, Reason::WantedAgain, "it is wanted again: its removal mark goes".into())
-        }
+        (Some(CopyAction::Unmark(_)), _) => row(
+            CopyState::Outdated,
+            Reason::WantedAgain,
+            "the rule wants the copy again: Copyrator cancels its deletion".into(),
+        ),
         (Some(CopyAction::Vouch(..)), _) => {
-            let message = "its rule is back under a new definition, which is noted on it";
+            let message = "its rule exists again under a new CustomResourceDefinition: Copyrator updates the copy's annotation";
             row(CopyState::Outdated, Reason::RuleBack, message.into())
         }
         (Some(CopyAction::MarkRemoval(_, at) | CopyAction::MarkStaying(_, at)), _) => {
@@ -218,7 +220,10 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
         }
         (Some(CopyAction::Delete(_)), _) => row(CopyState::Leaving, Reason::Unwanted, unwanted()),
         (Some(CopyAction::Release(_)), _) => {
-            let message = format!("{}; it stays as an ordinary object, without our marks", unwanted());
+            let message = format!(
+                "{}; the object stays, and Copyrator removes its labels and annotations from it",
+                unwanted()
+            );
             row(CopyState::Leaving, Reason::Retain, message)
         }
         (None, SlotState::Leaving(at)) => {
@@ -233,11 +238,11 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
             row(state_of(*why, reason), reason, message)
         }
         (None, SlotState::Outdated) => {
-            let message = "what is there is being deleted; the copy follows when it is gone";
+            let message = "the existing object is being deleted; Copyrator then writes the copy";
             row(CopyState::Waiting, Reason::Deleting, message.into())
         }
         (None, SlotState::Braked(until)) => {
-            let message = "its source keeps changing, and spreads more and more slowly";
+            let message = "its source changes often, so Copyrator copies it less often";
             CopyRow { at: Some(*until), ..row(CopyState::Waiting, Reason::Braked, message.into()) }
         }
         (None, SlotState::Kept) => kept(world, slot, row),
@@ -255,17 +260,21 @@ fn written(
     };
     let difference = world.fingerprint(slot).map(|print| Difference::new(slot, &write.intent, facts, print));
     let (reason, message) = if write.anew {
-        (Reason::Replace, "no update makes it right: it is deleted and made anew".to_owned())
+        (
+            Reason::Replace,
+            "the change is to an immutable field: Copyrator deletes the object and creates it again"
+                .to_owned(),
+        )
     } else if write.take_over.is_some() {
         let keeper = world.fingerprint(slot).and_then(|print| print.keeper.as_deref());
         let whose = keeper.map(|keeper| format!(" from {keeper}")).unwrap_or_default();
         let later = match write.intent.marks.on_removal {
             Some(OnRemoval::Adopted) => {
-                "; when no rule wants it any more, it is given back without our marks, and not deleted"
+                "; when no rule wants it any more, Copyrator keeps the object and only removes its labels and annotations"
             }
             _ => "",
         };
-        (Reason::TakeOver, format!("an object that Copyrator did not make is taken over{whose}{later}"))
+        (Reason::TakeOver, format!("Copyrator takes over an object that it did not create{whose}{later}"))
     } else {
         (Reason::Differs, String::new())
     };
@@ -294,7 +303,8 @@ fn kept(world: &World, slot: &ObjectKey, row: impl Fn(CopyState, Reason, String)
     }
     let rule = world.object(slot).and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.rule);
     if let Some((reason, message)) = rule.and_then(|rule| world.unseen(rule.namespace())) {
-        let message = format!("it stays as it is, since its rule is not seen: {message}");
+        let message =
+            format!("Copyrator leaves the copy as it is, because it cannot see the copy's rule: {message}");
         let state = match reason {
             Unseen::NotServed => CopyState::Waiting,
             Unseen::OutOfSight => CopyState::Unknown,
@@ -304,20 +314,24 @@ fn kept(world: &World, slot: &ObjectKey, row: impl Fn(CopyState, Reason, String)
     if let Some(template) = rule.and_then(|rule| Some((rule, world.templates().get(rule)?)))
         && !is_rendered(world, template.0, template.1, slot)
     {
-        let message =
-            format!("it stays as it is until {} is rendered here without a fault", template.0.said());
+        let message = format!(
+            "Copyrator leaves the object as it is until {} renders without errors here",
+            template.0.said()
+        );
         return row(CopyState::Waiting, ProblemReason::RenderFailed.into(), message);
     }
     if let Some(rule) = rule.filter(|rule| is_anothers(world, rule)) {
         if rule.as_template().is_some() {
-            let message = format!("{} is out of sight here, so that it stays as it is", rule.said());
+            let message =
+                format!("Copyrator cannot see {} here, so it leaves the object as it is", rule.said());
             return row(CopyState::Unknown, Unseen::OutOfSight.into(), message);
         }
-        let message = "annotations of sources do not count here, so that their copies stay as they are";
+        let message =
+            "this installation ignores annotations of sources, so it leaves their copies as they are";
         return row(CopyState::Waiting, Unseen::NotServed.into(), message.into());
     }
-    let message = "no rule wants it, but its mark was made with another key, so that it is not deleted: delete it by \
-                   hand if it is a copy";
+    let message = "no rule wants this object, but Copyrator cannot verify that it is a copy (its digest key differs), so it does not \
+     delete it: if the object is a copy, delete it by hand";
     row(CopyState::Blocked, Reason::UnknownKey, message.into())
 }
 
@@ -328,26 +342,29 @@ fn why_unwanted(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> String {
         return match world.templates().contains_key(rule) {
             true => match instance(world, rule, source) {
                 Some(instance) => {
-                    format!("{} does not declare it for {instance}, or that is gone", rule.said())
+                    format!(
+                        "{} does not declare this object for {instance}, or {instance} no longer exists",
+                        rule.said()
+                    )
                 }
-                None => format!("{} does not declare it there", rule.said()),
+                None => format!("{} does not declare this object there", rule.said()),
             },
-            false => format!("its {} is gone", rule.said()),
+            false => format!("its {} no longer exists", rule.said()),
         };
     }
-    let Some(facts) = world.rules().get(rule) else { return format!("its rule {rule} is gone") };
+    let Some(facts) = world.rules().get(rule) else { return format!("its rule {rule} no longer exists") };
     let Ok(compiled) = &facts.compiled else { return String::new() };
     let key =
         ObjectKey { kind: compiled.kind, namespace: source.namespace.clone(), name: source.name.clone() };
     if world.object(&key).is_none() {
-        return format!("its source {key} is gone");
+        return format!("its source {key} no longer exists");
     }
     match world.namespaces().get(&slot.namespace) {
         Some(namespace) if !takes_copies(world, &slot.namespace, namespace) => {
-            format!("namespace {} takes no copies", slot.namespace)
+            format!("Copyrator does not copy to namespace {}", slot.namespace)
         }
         Some(namespace) if !is_named(compiled, &slot.namespace, namespace) => {
-            format!("rule {rule} does not name namespace {}", slot.namespace)
+            format!("rule {rule} does not select namespace {}", slot.namespace)
         }
         _ => format!("rule {rule} does not copy {source} there"),
     }

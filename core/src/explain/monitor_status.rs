@@ -263,8 +263,8 @@ impl Count {
         if self.stopped > 0 {
             let by = self.stage_failed.first().map(|(key, _)| format!("{} {}", key.kind, key.name));
             let message = format!(
-                "{} workloads with changed content wait, because {} has failed with its: make that one ready, or change \
-                 its content",
+                "{} workloads with changed content wait, because {} failed with its new content: make that workload ready, or change its \
+                 content",
                 self.stopped,
                 by.as_deref().unwrap_or("another one")
             );
@@ -364,7 +364,7 @@ fn status(
             (true, worst.reason.clone(), format!("{total} problems, the first: {}", worst.message))
         });
     let restarting = (status.restarting > 0)
-        .then(|| (true, "Restarting", format!("{} workloads are being restarted", status.restarting)));
+        .then(|| (true, "Restarting", format!("Copyrator is restarting {} workloads", status.restarting)));
     let word = |(is, reason, message): Says| (is, reason.as_str(), message);
     let said = (ready.1, ready.2.clone());
     let conditions = &mut status.conditions;
@@ -388,12 +388,13 @@ fn authorization(world: &World, name: &Declarer, facts: &MonitorFacts) -> Option
     let says = match answer {
         Ok(()) if facts.spec.service_account_name.is_some() => {
             let message = format!(
-                "{identity} may do what this monitor declares; these rights are checked again every 20 s"
+                "{identity} has the rights that this monitor needs; Copyrator checks them again every 20 s"
             );
             (true, Reason::Allowed, message)
         }
         Ok(()) => {
-            let message = format!("{identity} was allowed what this monitor declares when it was written");
+            let message =
+                format!("{identity} had the rights that this monitor needs when the monitor was written");
             (true, Reason::Allowed, message)
         }
         Err(refusal) => (false, Reason::Refused(refusal.reason), refusal.message.clone()),
@@ -416,7 +417,7 @@ fn ready(
             (false, SpecFault::first(&status.problems).into(), message.unwrap_or_default())
         }
         (Ok(compiled), _) if compiled.suspend => {
-            (true, Reason::Suspended, "spec.suspend is true: nothing restarts for this monitor".into())
+            (true, Reason::Suspended, "spec.suspend is true: the monitor restarts no workload".into())
         }
         (Ok(_), None) => (false, Reason::AuthorityUnknown, NOT_ASKED.into()),
         (Ok(_), Some((false, reason, message))) => (false, *reason, message.clone()),
@@ -451,7 +452,7 @@ fn nothing_to_do(
         let term = compiled.watch.first()?;
         let names: Vec<&str> = term.names.entries().collect();
         let message = format!(
-            "namespace {} has nothing that spec.watch names (no {} {}, to begin with): create it, or correct the name",
+            "namespace {} has none of the objects that spec.watch names (for example, no {} {}): create the object, or correct the name",
             name.namespace(),
             term.kind,
             names.join(", ")
@@ -462,19 +463,19 @@ fn nothing_to_do(
         return None;
     }
     let what = match &compiled.workloads {
-        WorkloadChoice::References => "no workload references what spec.watch names".to_owned(),
+        WorkloadChoice::References => "no workload uses an object that spec.watch names".to_owned(),
         WorkloadChoice::Pods(..) => {
             "spec.workloads.podSelector matches no workload's pod template".to_owned()
         }
         WorkloadChoice::Names(names) => match names.first() {
             Some((kind, first)) => {
-                format!("spec.workloads names nothing that is there ({kind} {first}, to begin with)")
+                format!("spec.workloads names only workloads that do not exist (for example, {kind} {first})")
             }
             None => return None,
         },
     };
     Some((
         Reason::NoWorkload,
-        format!("{what} in namespace {}: nothing restarts for this monitor", name.namespace()),
+        format!("{what} in namespace {}: the monitor restarts no workload", name.namespace()),
     ))
 }

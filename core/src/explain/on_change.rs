@@ -50,7 +50,7 @@ pub fn on_change(world: &World, object: &ObjectKey) -> Vec<OnChange> {
                     let asked = inputs.pace.is_some();
                     asked.then(|| {
                         let message = format!(
-                            "the monitor or annotation that restarts this workload does not watch {}",
+                            "the monitor or annotation of this workload does not watch {}",
                             object.name
                         );
                         (RestartReason::NotWatched, message)

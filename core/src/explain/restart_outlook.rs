@@ -255,11 +255,12 @@ fn told(foreseen: &Foreseen<WorkloadPlan>, facts: &WorkloadFacts, about: &About<
         (Some(RestartAction::Adopt { .. }), _) => {
             let (reason, message) = match (then.due_since, &facts.restarts.applied) {
                 (Some(_), _) => {
-                    let message = "every pod is younger than the change: only the record is written";
+                    let message = "every pod is newer than the change: Copyrator only updates its record";
                     (RestartReason::PodsYounger, message.into())
                 }
                 (None, None) => {
-                    (RestartReason::New, "seen for the first time: what runs is taken for current".into())
+                    (RestartReason::New, "Copyrator sees the workload for the first time and assumes that its pods run the current \
+                     content".into())
                 }
                 (None, Some(_)) => because(RestartState::Unrecorded, about),
             };
@@ -278,8 +279,8 @@ fn taken_for_current(world: &World, inputs: &Inputs<'_>, facts: &WorkloadFacts) 
     let is_doubtful = written <= recorded && facts.templated.is_none_or(|templated| templated < written);
     is_doubtful.then(|| {
         format!(
-            "Copyrator first saw it at {} and took its pods for current. The content was written at {}, after the pod template: if pods \
-             are older than the content, run kubectl rollout restart",
+            "Copyrator first saw the workload at {} and assumed that its pods run the current content. The content was written at {}, \
+             after the pod template: if pods are older than the content, run kubectl rollout restart",
             write_time(recorded),
             write_time(written)
         )
@@ -327,7 +328,11 @@ fn restarts(waits: &[WaitReason], about: &About<'_>) -> Told {
 }
 
 fn unread() -> Told {
-    (RestartCourse::Unknown, RestartReason::Unread, "what the decision depends on could not be read".into())
+    (
+        RestartCourse::Unknown,
+        RestartReason::Unread,
+        "Copyrator could not read an object that this decision needs".into(),
+    )
 }
 
 /// The reason and the sentence for a workload without a monitor or annotation.
@@ -361,7 +366,7 @@ pub(super) fn unwatched(
     annotated(world, facts)?;
     Some((
         RestartReason::NothingUsed,
-        "its annotation asks for restarts, and nothing is there that it could restart for".into(),
+        "the workload has the annotation for restarts, but uses no existing ConfigMap or Secret".into(),
     ))
 }
 
@@ -378,10 +383,8 @@ fn is_asked_for(world: &World, key: &WorkloadKey, facts: &WorkloadFacts) -> bool
 fn unaffected(world: &World, object: &ObjectKey, counts_the_same: bool) -> (RestartReason, String) {
     let name = format!("{} {}", object.kind, object.name);
     exempt(world, object).unwrap_or_else(|| match counts_the_same {
-        true => (RestartReason::KeyNotUsed, format!("it uses no key of {name} that changes")),
-        false => {
-            (RestartReason::SameContent, format!("it is recorded to run this content of {name} already"))
-        }
+        true => (RestartReason::KeyNotUsed, format!("the workload uses no key of {name} that changes")),
+        false => (RestartReason::SameContent, format!("the workload already runs this content of {name}")),
     })
 }
 

@@ -55,25 +55,26 @@ pub fn said(state: &RestartState, about: &About<'_>) -> String {
         }
         RestartState::Waiting(wait) => waits_for(wait.reason, about),
         RestartState::Held { partition, old } => format!(
-            "{}, and {old} pods below its partition {partition} run the old: lower the partition to have them replaced, \
-             or use strategy Evict",
+            "{}, and the StatefulSet's partition {partition} keeps {old} pods on the old content: lower the partition, or use strategy \
+             Evict",
             because(about.causes)
         ),
         RestartState::TakenBack(taken_back) => said_of_taken_back(taken_back, about),
         RestartState::Paused => {
-            format!("{}, and it is paused: resume it, and it restarts", because(about.causes))
+            format!("{}, but the workload is paused: it restarts when you resume it", because(about.causes))
         }
         RestartState::OptedOut => format!(
-            "{}, and its annotation copyrator.dev/restart says \"false\": it restarts when that is taken away",
+            "{}, but the workload has the annotation copyrator.dev/restart: \"false\": it restarts when you remove the annotation",
             because(about.causes)
         ),
         RestartState::Due => because(about.causes),
-        RestartState::Restarting => "a restart for this content is under way".into(),
+        RestartState::Restarting => "Copyrator is restarting the workload for this content".into(),
         RestartState::Unrecorded => {
-            "the objects or keys that count for the workload have changed, but no content: Copyrator records that, and does not restart the workload".into()
+            "the list of objects or keys that the workload uses has changed, but no content: Copyrator updates its record and does not \
+             restart the workload".into()
         }
         RestartState::Unwatched => {
-            "no monitor reaches it, and it has no annotation copyrator.dev/restart".into()
+            "no monitor selects this workload, and it has no annotation copyrator.dev/restart".into()
         }
         RestartState::Current => String::new(),
     }
@@ -86,61 +87,63 @@ fn said_of_taken_back(taken_back: &TakenBack, about: &About<'_>) -> String {
     let pods = if *old == 1 { "1 pod runs".into() } else { format!("{old} pods run") };
     let why = match (what, manager, is_traced) {
         (Overwritten::Template, Some(manager), true) => format!(
-            "its last restart was taken back: field manager {manager} changed the pod template after it, and {pods} older content"
+            "field manager {manager} undid the last restart by a change of the pod template, and {pods} older content"
         ),
         (Overwritten::Template, manager, _) => {
             let owner = manager
                 .as_ref()
-                .map(|manager| format!("; field manager {manager} owns the template otherwise"));
+                .map(|manager| format!("; field manager {manager} owns the rest of the template"));
             format!(
-                "its last restart was taken back: copyrator.dev/restarted-for was removed from the pod template (managedFields do not \
-                 name who only removes a field{}), and {pods} older content",
+                "a writer undid the last restart: it removed copyrator.dev/restarted-for from the pod template, and {pods} older content \
+                 (managedFields do not show which writer removed a field{})",
                 owner.unwrap_or_default()
             )
         }
         (Overwritten::Strategy, ..) => format!(
-            "its update strategy became OnDelete before its last restart was through, and {pods} older content"
+            "the update strategy became OnDelete before the last restart was complete, and {pods} older content"
         ),
         (Overwritten::Record, manager, _) => {
             let by = manager.as_ref().map(|manager| format!("field manager {manager}"));
             format!(
-                "{} wrote its label copyrator.dev/applied, and {pods} perhaps older content (begun before it changed)",
-                by.as_deref().unwrap_or("somebody else")
+                "{} changed the workload's label copyrator.dev/applied, and {pods} perhaps older content (the pods are older than the \
+                 last change of the content)",
+                by.as_deref().unwrap_or("another writer")
             )
         }
     };
     let again = match about.monitor.map(Declarer::named) {
         Some(NamespacedName { namespace, name }) => format!(
-            "to restart it: kubectl annotate cfgmon {name} -n {namespace} --overwrite copyrator.dev/restart-now=1, with \
-             strategy Evict where somebody changes the template back each time"
+            "to restart the workload: kubectl annotate cfgmon {name} -n {namespace} --overwrite copyrator.dev/restart-now=1. If a writer \
+             changes the template back each time, use strategy Evict"
         ),
-        None => "to restart it: kubectl rollout restart, or delete these pods; where somebody changes the template back each \
-                 time, a ConfigMonitor with strategy Evict in place of the annotation"
+        None => "to restart the workload: kubectl rollout restart, or delete these pods. If a writer changes the template back each time, \
+         replace the annotation by a ConfigMonitor with strategy Evict"
             .into(),
     };
-    format!("{why}. Copyrator does not repeat it by itself; {again}")
+    format!("{why}. Copyrator does not repeat the restart; {again}")
 }
 
 /// Why an attempt or a restart has failed.
 pub fn failed(failure: &Failure) -> String {
     match failure {
         Failure::Attempt(AttemptFailure::TooManyBudgets) => {
-            "a pod is under more than one PodDisruptionBudget and can never be evicted: narrow the selector of all but one"
+            "a pod matches more than one PodDisruptionBudget, so the API server never evicts it: narrow the budgets' selectors until only \
+             one matches"
                 .into()
         }
         Failure::Attempt(AttemptFailure::Write(_, message)) => message.clone(),
         Failure::RolloutStuck => {
-            "it has not become ready in time since the restart; see the events of its pods".into()
+            "the workload did not become ready in time after the restart: see the events of its pods".into()
         }
         Failure::CircuitOpen => circuit_open(),
         Failure::Stage { fault, content, last_good } => {
             let last_good = match last_good {
-                Some(content) => format!("the last that worked is {content}"),
-                None => "the last that worked is not known".into(),
+                Some(content) => format!("the last content that worked is {content}"),
+                None => "the last content that worked is not known".into(),
             };
             format!(
-                "it runs changed content and has failed: {}. This content is {content}, {last_good}. No other workload of \
-                 its monitor restarts before it is ready or its content is changed",
+                "the workload failed with changed content: {}. The content is {content}; {last_good}. Its monitor restarts no other \
+                 workload until this workload is ready or its content changes",
                 shown_by(fault)
             )
         }
@@ -150,10 +153,12 @@ pub fn failed(failure: &Failure) -> String {
 /// The fault that shows that a restart has failed.
 fn shown_by(fault: &RolloutFault) -> String {
     match fault {
-        RolloutFault::Deadline => "its progress deadline has passed; see the events of its pods".into(),
-        RolloutFault::Partition => "its rollout has not come to its partition in time".into(),
-        RolloutFault::PodCrashes(pod) => format!("its pod {pod} crashes again and again"),
-        RolloutFault::PodNotReadyAnyMore(pod) => format!("its pod {pod} was ready and is not any more"),
+        RolloutFault::Deadline => {
+            "the rollout exceeded its progress deadline; see the events of its pods".into()
+        }
+        RolloutFault::Partition => "the rollout did not reach its partition in time".into(),
+        RolloutFault::PodCrashes(pod) => format!("its pod {pod} crashes repeatedly"),
+        RolloutFault::PodNotReadyAnyMore(pod) => format!("its pod {pod} was ready and is now not ready"),
         RolloutFault::PodNeverReady(pod) => format!("its pod {pod} does not become ready"),
     }
 }
@@ -161,41 +166,43 @@ fn shown_by(fault: &RolloutFault) -> String {
 /// The sentence for a wait.
 pub(super) fn waits_for(reason: WaitReason, about: &About<'_>) -> String {
     let text = match reason {
-        WaitReason::MissingObject => return format!("it uses {}", missing(about.missing)),
+        WaitReason::MissingObject => return format!("the workload uses {}", missing(about.missing)),
         WaitReason::Window => {
             let Some(NamespacedName { namespace, name }) = about.windowed.map(Declarer::named) else {
-                return "its monitor's window is closed".into();
+                return "the window of its monitor is closed".into();
             };
             return format!(
-                "the window of ConfigMonitor {namespace}/{name} is closed; past it, once: kubectl annotate cfgmon {name} \
-                 -n {namespace} --overwrite copyrator.dev/restart-now=1"
+                "the window of ConfigMonitor {namespace}/{name} is closed; to restart once outside the window: kubectl annotate cfgmon \
+                 {name} -n {namespace} --overwrite copyrator.dev/restart-now=1"
             );
         }
         WaitReason::CircuitOpen => return circuit_open(),
         WaitReason::Starting => "Copyrator has not read all objects yet",
-        WaitReason::Authority => "the API server has not answered yet whether its monitor may restart it",
-        WaitReason::Facts => "what the decision depends on could not be read",
+        WaitReason::Authority => {
+            "the API server has not answered yet whether the monitor may restart this workload"
+        }
+        WaitReason::Facts => "Copyrator could not read an object that this decision needs",
         WaitReason::QuietPeriod => "the content may still be changing",
-        WaitReason::RolloutUnfinished => "a rollout is under way, and has to end first",
-        WaitReason::MinInterval => "the last restart was a moment ago",
-        WaitReason::PodsNotReady => "other pods have to be ready first",
+        WaitReason::RolloutUnfinished => "a rollout is in progress and must finish first",
+        WaitReason::MinInterval => "the last restart is too recent (minInterval)",
+        WaitReason::PodsNotReady => "other pods must become ready first",
         WaitReason::DisruptionBudget => {
-            "a PodDisruptionBudget allows no eviction now: raise the replicas, or relax the budget"
+            "a PodDisruptionBudget allows no eviction now: increase the replicas, or relax the budget"
         }
         WaitReason::AbsentObject => {
-            "it uses an optional ConfigMap or Secret that does not exist, and that may still be created"
+            "the workload uses an optional ConfigMap or Secret that does not exist and may still be created"
         }
         WaitReason::Backoff => {
-            "it has restarted often recently, so each restart waits longer than the one before"
+            "the workload restarted often recently, so Copyrator waits longer before each restart"
         }
         WaitReason::Budget => {
-            "the highest number of restarts is already under way, in the cluster or in the namespace (--max-rollouts)"
+            "the maximum number of restarts is in progress in the cluster or in the namespace (--max-rollouts)"
         }
         WaitReason::Stage => {
-            "other workloads of its monitor restart first, or the highest number of restarts of the monitor is already under way"
+            "other workloads of the monitor restart first, or the monitor's maximum number of restarts is in progress"
         }
         WaitReason::StageStopped => {
-            "another workload of its monitor has failed with its new content: make that one ready, or change its content"
+            "another workload of the monitor failed with its new content: make that workload ready, or change its content"
         }
     };
     text.to_owned()
@@ -203,8 +210,8 @@ pub(super) fn waits_for(reason: WaitReason, about: &About<'_>) -> String {
 
 /// The sentence for an open circuit, with or without new content.
 fn circuit_open() -> String {
-    "it has not become ready after any of its last restarts, and is restarted once an hour at most until it is: see the \
-     events of its pods, and mend the content or the workload"
+    "the workload did not become ready after any of its last restarts, so Copyrator restarts it at most once an hour: see the events of \
+     its pods, and fix the content or the workload"
         .into()
 }
 
@@ -234,10 +241,9 @@ mod tests {
         };
         assert_eq!(
             failed(&stage(Some("k.old"))),
-            "it runs changed content and has failed: its pod web-1 crashes again and again. This content is k.new, the \
-             last that worked is k.old. No other workload of its monitor restarts before it is ready or its content is \
-             changed"
+            "the workload failed with changed content: its pod web-1 crashes repeatedly. The content is k.new; the last content that \
+             worked is k.old. Its monitor restarts no other workload until this workload is ready or its content changes"
         );
-        assert!(failed(&stage(None)).contains("the last that worked is not known"));
+        assert!(failed(&stage(None)).contains("the last content that worked is not known"));
     }
 }

@@ -68,16 +68,16 @@ pub fn brings(world: &World, outlooks: &[CopyRow], rule: &Declarer, namespace: &
     if let Some((reason, message)) =
         unseen_source(world, rule, compiled).and_then(|namespace| world.unseen(namespace))
     {
-        return lacks(reason.into(), format!("a namespace of its sources: {message}"));
+        return lacks(reason.into(), format!("namespace of the sources: {message}"));
     }
     let mut sources = sources_of(world, rule, compiled).peekable();
     if sources.peek().is_none() {
-        return lacks(Reason::NoSource, format!("no {} that is there is one of its sources", compiled.kind));
+        return lacks(Reason::NoSource, format!("the rule selects no existing {} as source", compiled.kind));
     }
     if sources.all(|(source, _)| &*source.namespace == namespace) {
         return lacks(
             Reason::SourceNamespace,
-            "its sources are in this very namespace, and are not copied there".into(),
+            "the rule's sources are in this namespace, and Copyrator never copies a source into its own namespace".into(),
         );
     }
     let here =
@@ -88,12 +88,12 @@ pub fn brings(world: &World, outlooks: &[CopyRow], rule: &Declarer, namespace: &
         None if let Some(copies) = too_many(world, rule, compiled) => {
             lacks(ProblemReason::TooMany.into(), too_many_said(world, copies))
         }
-        None => lacks(Reason::Unread, "what the decision depends on could not be read".into()),
+        None => lacks(Reason::Unread, "Copyrator could not read an object that this decision needs".into()),
         Some(worst) if worst.state == CopyState::Current => Brings::Copies(here.len()),
         Some(worst) => {
             let message = match (worst.state, worst.message.as_str()) {
                 (CopyState::Missing | CopyState::Outdated, "") => {
-                    "it is due; if it stays so, nobody reconciles: copyrator doctor".to_owned()
+                    "Copyrator writes it soon; if it does not, run copyrator doctor".to_owned()
                 }
                 (_, message) => message.to_owned(),
             };
@@ -106,13 +106,11 @@ pub fn brings(world: &World, outlooks: &[CopyRow], rule: &Declarer, namespace: &
 fn declined(why: Declines) -> (Reason, String) {
     match why {
         Declines::Terminating => (ProblemReason::Terminating.into(), "the namespace is being deleted".into()),
-        Declines::Ours => {
-            (Reason::OwnNamespace, "Copyrator's own objects live in it, and it takes no copies".into())
-        }
+        Declines::Ours => (Reason::OwnNamespace, "Copyrator does not copy to its own namespace".into()),
         Declines::System => {
-            let message = "system namespaces take no copies, even if named (--system-namespaces)";
+            let message = "Copyrator does not copy to system namespaces, even if a rule names them (--system-namespaces)";
             (Reason::SystemNamespace, message.into())
         }
-        Declines::Refuses => (Reason::Refuses, format!("its label {COPIES}: refuse says so")),
+        Declines::Refuses => (Reason::Refuses, format!("the namespace has the label {COPIES}: refuse")),
     }
 }

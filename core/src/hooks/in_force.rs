@@ -69,12 +69,12 @@ pub fn off(
     let hands_off =
         metadata.any(|one| one.annotations.as_ref().is_some_and(|all| all.contains_key(HANDS_OFF)));
     let fix = match hands_off {
-        true => format!("they are annotated {HANDS_OFF}: take it off, and they are put right"),
-        false => "they are put right as soon as that can be done".to_owned(),
+        true => format!("remove their annotation {HANDS_OFF}, and Copyrator corrects them"),
+        false => "Copyrator corrects them as soon as it can".to_owned(),
     };
     let missing: Vec<String> = missing.into_iter().collect();
     Some(format!(
-        "the webhook configurations named copyrator do not ask about {} as this policy needs: {fix}",
+        "the webhook configurations named copyrator do not cover {} as this policy needs: {fix}",
         missing.join(", ")
     ))
 }
@@ -273,7 +273,7 @@ mod tests {
         let mut live = hooks(&[("app", &loose)], &url(), "PEM");
         let why = off_of(&keeps, &live, &hooks(&[("app", &keeps)], &url(), "")).unwrap();
         assert!(
-            why.contains("DELETE configmaps, UPDATE configmaps as this policy needs: they are put"),
+            why.contains("DELETE configmaps, UPDATE configmaps as this policy needs: Copyrator corrects"),
             "{why}"
         );
         let wanted = live.clone();
@@ -281,7 +281,7 @@ mod tests {
         live.0.webhooks = None;
         let why = off_of(&loose, &live, &wanted).unwrap();
         assert!(
-            why.contains("CREATE configmaps, UPDATE configmaps as this policy needs: they are annotated copyrator.dev/hands-off"),
+            why.contains("CREATE configmaps, UPDATE configmaps as this policy needs: remove their annotation copyrator.dev/hands-off"),
             "{why}"
         );
     }

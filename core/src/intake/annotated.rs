@@ -40,7 +40,7 @@ pub(super) fn put_remark(world: &mut World, object: &ObjectKey, misspelt: Option
     let partly_read = labels.is_cut().then(|| Remark {
         reason: Remark::PARTLY_READ,
         text: format!(
-            "{}: no selector selects it, and its labels are not copied; give it fewer",
+            "{}: selectors ignore this object, and Copyrator does not copy its labels; remove some labels",
             Labels::TOO_MANY
         ),
     });

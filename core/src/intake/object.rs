@@ -452,8 +452,8 @@ mod tests {
             misspelt(json!({"copyrator.dev/copy-too": "shop", "copyrator.dev/restart": "yes"})).unwrap();
         assert_eq!(
             said,
-            "annotation copyrator.dev/restart of a ConfigMap or Secret can only say \"false\"; annotation copyrator.dev/copy-too is \
-             not known; did you mean copyrator.dev/copy-to?"
+            "annotation copyrator.dev/restart on a ConfigMap or Secret must be \"false\"; unknown annotation copyrator.dev/copy-too; \
+             did you mean copyrator.dev/copy-to?"
         );
         let many: BTreeMap<String, &str> =
             (0..100).map(|at| (format!("copyrator.dev/{at}-{}", "x".repeat(250)), "")).collect();

@@ -89,8 +89,7 @@ fn undecodable(error: &serde_json::Error) -> Problem {
 
 fn unsupported(path: &str) -> Problem {
     let message = format!(
-        "{path}: is not a field that this version of Copyrator knows, so nothing is done: upgrade Copyrator, or take the \
-         field away"
+        "{path}: this version of Copyrator does not know the field, so it does nothing: upgrade Copyrator, or remove the field"
     );
     SpecFault::UnsupportedField.problem(message)
 }
@@ -155,7 +154,9 @@ mod tests {
         assert_eq!(rule(json!({ "suspend": false, "copy": null, "excludeTargets": [] })), [""; 0]);
         let [one] = &rule(json!({ "onlyOnWorkdays": true }))[..] else { panic!("not one") };
         assert!(
-            one.starts_with("UnsupportedField spec.onlyOnWorkdays: is not a field that this version"),
+            one.starts_with(
+                "UnsupportedField spec.onlyOnWorkdays: this version of Copyrator does not know the field"
+            ),
             "{one}"
         );
         let [one] = &rule(json!({ "source": { "labels": { "a": "b" } } }))[..] else { panic!("not one") };

@@ -59,14 +59,14 @@ pub fn keeper(
         let (domain, _) = key.split_once('/')?;
         let known = MAKERS.iter().find(|(outer, _)| is_below(domain, outer)).map(|(_, tool)| *tool);
         let tool = known.or_else(|| is_of_keeper(key).then_some("another tool"))?;
-        Some(format!("{tool}, by its mark {}", printable(key, LONGEST)))
+        Some(format!("{tool} (its label or annotation {})", printable(key, LONGEST)))
     });
     let manager = labels.get(MANAGED_BY).filter(|by| !OF_COPIES.contains(&by.as_str()));
     owner
         .or_else(|| ANNOTATIONS.iter().find_map(|mark| named(annotations, mark)))
         .or_else(|| LABELS.iter().find_map(|mark| named(labels, mark)))
         .or(maker)
-        .or_else(|| manager.map(|by| format!("{by}, by its label {MANAGED_BY}")))
+        .or_else(|| manager.map(|by| format!("{by} (label {MANAGED_BY})")))
         .map(Into::into)
 }
 
@@ -86,7 +86,7 @@ mod tests {
                 Some(("meta.helm.sh/release-name", "web")),
                 Some("Helm release web"),
             ),
-            (Some((MANAGED_BY, "Helm")), None, Some("Helm, by its label app.kubernetes.io/managed-by")),
+            (Some((MANAGED_BY, "Helm")), None, Some("Helm (label app.kubernetes.io/managed-by)")),
             (Some(("kustomize.toolkit.fluxcd.io/name", "apps")), None, Some("Flux Kustomization apps")),
             (Some(("kapp.k14s.io/app", "1")), None, Some("kapp application 1")),
             (None, Some(("argocd.argoproj.io/tracking-id", "a:/b")), Some("the Argo CD application of a:/b")),
@@ -99,19 +99,19 @@ mod tests {
             (
                 None,
                 Some(("cert-manager.io/certificate-name", "web")),
-                Some("cert-manager, by its mark cert-manager.io/certificate-name"),
+                Some("cert-manager (its label or annotation cert-manager.io/certificate-name)"),
             ),
             (
                 Some(("reconcile.external-secrets.io/managed", "true")),
                 None,
-                Some("External Secrets, by its mark reconcile.external-secrets.io/managed"),
+                Some("External Secrets (its label or annotation reconcile.external-secrets.io/managed)"),
             ),
             (None, Some(("cert-manager.io/inject-ca-from", "a/b")), None),
             (Some(("helm.sh/chart", "web-1")), None, None),
             (
                 Some(("kluctl.io/discriminator", "web")),
                 None,
-                Some("another tool, by its mark kluctl.io/discriminator"),
+                Some("another tool (its label or annotation kluctl.io/discriminator)"),
             ),
         ] {
             let said = keeper(&map(label), &map(annotation), &[]);

@@ -25,7 +25,7 @@ pub struct Labels {
 
 impl Labels {
     /// The text for messages about [`Self::is_cut`].
-    pub const TOO_MANY: &'static str = "more than 64 labels, or more than 8 KiB of them, are not read";
+    pub const TOO_MANY: &'static str = "Copyrator does not read more than 64 labels or 8 KiB of labels";
 
     /// The value of a label; `None` for a label that the object does not have or that is not kept.
     pub fn get(&self, key: &str) -> Option<&str> {

@@ -185,34 +185,36 @@ impl NamespaceScope {
         match (self.namespaces.get(namespace), self.refusal(namespace)) {
             (None, _) if self.is_part => (
                 Unseen::OutOfSight,
-                format!("namespace {namespace} is out of sight: your rights show {} only", self.said()),
+                format!("you may not read namespace {namespace}: your rights cover only {}", self.said()),
             ),
             (None, _) => (
                 Unseen::NotServed,
                 format!(
-                    "namespace {namespace} is not served: this Copyrator looks at {} only (--namespaces); to have it \
-                     served, add it to the chart's value namespaces",
+                    "namespace {namespace} is not listed: this Copyrator reads only {} (--namespaces); to add the namespace, list it in \
+                     the chart's value namespaces",
                     self.said()
                 ),
             ),
             (Some(ScopedNamespace { is_absent: true, .. }), _) => (
                 Unseen::OutOfSight,
                 format!(
-                    "namespace {namespace} does not exist: create it, or take it off the list (--namespaces)"
+                    "namespace {namespace} does not exist: create the namespace, or remove it from --namespaces"
                 ),
             ),
             (Some(_), Some(why)) if self.is_callers => (
                 Unseen::OutOfSight,
-                format!("namespace {namespace} cannot be looked at with your rights ({why})"),
+                format!("your rights do not allow reading namespace {namespace} ({why})"),
             ),
             (Some(_), Some(why)) => (
                 Unseen::OutOfSight,
                 format!(
-                    "namespace {namespace} cannot be looked at ({why}): does it exist, and are the Role and RoleBinding of \
-                     Copyrator in it? What is there stays as it is until it can"
+                    "Copyrator cannot read namespace {namespace} ({why}): check that the namespace exists and has Copyrator's Role and \
+                     RoleBinding. Until then, Copyrator changes nothing there"
                 ),
             ),
-            (Some(_), None) => (Unseen::OutOfSight, format!("namespace {namespace} has not been read yet")),
+            (Some(_), None) => {
+                (Unseen::OutOfSight, format!("Copyrator has not read namespace {namespace} yet"))
+            }
         }
     }
 
@@ -291,7 +293,7 @@ mod tests {
         assert_eq!(world.unseen("anything"), None);
         let (reason, message) = self::world().unseen("c").unwrap();
         assert_eq!(reason, Unseen::NotServed);
-        assert!(message.contains("looks at namespaces a, b only"), "{message}");
+        assert!(message.contains("reads only namespaces a, b (--namespaces)"), "{message}");
         assert!(!message.contains("spec"), "a caller who only looks has written none: {message}");
     }
 
@@ -302,8 +304,10 @@ mod tests {
         world.set_namespace_scope(Some(NamespaceScope::of_tenant("a".into())));
         read(&mut world, "a", None);
         assert!(world.sees("a") && !world.sees("b"));
-        let told =
-            (Unseen::OutOfSight, "namespace b is out of sight: your rights show namespace a only".to_owned());
+        let told = (
+            Unseen::OutOfSight,
+            "you may not read namespace b: your rights cover only namespace a".to_owned(),
+        );
         assert_eq!(world.unseen("b"), Some(told));
     }
 
@@ -315,10 +319,13 @@ mod tests {
         world.note_read(&"a".into(), NamespaceRead::Refused(Store::Secrets, "secrets is forbidden".into()));
         let (reason, message) = world.unseen("a").unwrap();
         assert_eq!(reason, Unseen::OutOfSight);
-        assert_eq!(message, "namespace a cannot be looked at with your rights (secrets is forbidden)");
+        assert_eq!(message, "your rights do not allow reading namespace a (secrets is forbidden)");
         world.note_read(&"a".into(), NamespaceRead::Absent);
         let (reason, message) = world.unseen("a").unwrap();
         assert_eq!(reason, Unseen::OutOfSight);
-        assert_eq!(message, "namespace a does not exist: create it, or take it off the list (--namespaces)");
+        assert_eq!(
+            message,
+            "namespace a does not exist: create the namespace, or remove it from --namespaces"
+        );
     }
 }

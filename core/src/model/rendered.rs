@@ -275,8 +275,8 @@ impl Rendered {
         let Some(mut set) = set else { return };
         if !set.objects.is_empty() && !self.room.has(template.namespace(), set.bytes()) {
             let message = format!(
-                "the objects of all templates of namespace {} together may take {} KiB here now, a quarter of what other \
-                 namespaces leave of {} MiB: make them smaller, or select less",
+                "the objects of all templates of namespace {} may use {} KiB together (a quarter of what other namespaces leave of {} \
+                 MiB): make the objects smaller, or select fewer instances",
                 template.namespace(),
                 self.room.share(template.namespace()) >> 10,
                 MOST_BYTES >> 20

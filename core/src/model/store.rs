@@ -10,7 +10,7 @@ use crate::{
 /// One set of facts that must be complete before the planner decides: the first list of a watch, or the key
 /// of digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "each is the plural of what it holds")]
+#[allow(missing_docs, reason = "each is the plural of the kind that it holds")]
 pub enum Store {
     Namespaces,
     ConfigMaps,

@@ -10,7 +10,7 @@ use crate::api::{GrantedKind, Kind, ResourceType};
 /// More kinds are granted than a process accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "more than {} kinds are granted to templates with render: take some out of the chart's value templates.kinds (--template-kinds)",
+    "more than {} kinds have the use render: remove some from the chart's value templates.kinds (--template-kinds)",
     GrantedKinds::MOST
 )]
 pub struct TooManyKinds;

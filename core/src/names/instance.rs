@@ -151,18 +151,18 @@ pub enum StatusPlace {
 pub enum NoTemplateKind {
     /// The text does not have the form `APIVERSION/KIND/PLURAL/USE`.
     #[error(
-        "{0:?} is no kind for templates: write APIVERSION/KIND/PLURAL/USE, such as \
-         web.example.com/v1/NginxServer/nginxservers/forEach, with render, copy, forEach, status or statusField as use, or some of \
-         them joined by +"
+        "{0:?} is not a kind for templates: write APIVERSION/KIND/PLURAL/USE, such as \
+         web.example.com/v1/NginxServer/nginxservers/forEach; USE is render, copy, forEach, status or statusField, or several of them \
+         joined by +"
     )]
     Malformed(String),
     /// The text has `copy` without `render`, but copying an object means writing it.
-    #[error("{0:?} has copy without render: write render+copy, since copies are written")]
+    #[error("{0:?} has copy without render: write render+copy, because Copyrator must write the copies")]
     CopiedOnly(String),
     /// A kind of Kubernetes that rules cannot copy: a copy would differ from its source.
     #[error(
-        "rules copy no {0}: of the kinds of Kubernetes they copy ConfigMaps, Secrets and those that copies.kinds (--copy-kinds) takes; \
-         leave copy out, and have a CopyratorTemplate declare the object"
+        "rules cannot copy {0}: of Kubernetes' own kinds, rules copy ConfigMaps, Secrets and the kinds that copies.kinds (--copy-kinds) \
+         accepts; remove copy, and declare the object in a CopyratorTemplate"
     )]
     NotCopied(InstanceKind),
     /// Templates declare objects of too many kinds.
@@ -171,7 +171,7 @@ pub enum NoTemplateKind {
     /// Two kinds name the same objects of the API. Copyrator would delete, as orphaned by one kind, what it
     /// writes by the other.
     #[error(
-        "{} and {} are the same objects, {}: write them by one of these kinds only",
+        "{} and {} are the same resource, {}: list only one of these kinds",
         InstanceKind::of(*.0), InstanceKind::of(*.1), .0.resource().qualified()
     )]
     Twice(Kind, Kind),
@@ -365,7 +365,7 @@ mod tests {
         let told = read(&[first, second]).unwrap_err();
         assert_eq!(
             told,
-            "A of a.b/v1 and A of a.b/v2 are the same objects, as.a.b: write them by one of these kinds only"
+            "A of a.b/v1 and A of a.b/v2 are the same resource, as.a.b: list only one of these kinds"
         );
         assert!(read(&["v2/Settings/configmaps/render"]).unwrap_err().contains("ConfigMap of v1"));
         for texts in [

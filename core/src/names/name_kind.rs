@@ -71,12 +71,12 @@ impl NameKind {
                 "at most 63 lower-case letters, digits and -, with a letter or digit at both ends"
             }
             Self::Object => {
-                "at most 253 lower-case letters, digits, - and ., with a letter or digit at both ends and beside each ."
+                "at most 253 lower-case letters, digits, - and .; each part between dots begins and ends with a letter or digit"
             }
             Self::RoleBinding => "at most 253 characters without / and %",
-            Self::DataKey => "at most 253 letters, digits, -, _ and ., which do not begin with ..",
+            Self::DataKey => "at most 253 letters, digits, -, _ and ., not beginning with ..",
             Self::MetadataKey => {
-                "at most 63 letters, digits, -, _ and ., with a letter or digit at both ends, after a domain and a / where there is one"
+                "at most 63 letters, digits, -, _ and ., with a letter or digit at both ends; optionally after a domain and a /"
             }
         }
     }

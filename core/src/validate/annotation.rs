@@ -46,7 +46,7 @@ pub fn annotated_rule<'a>(
         if names.len() > MOST_NAMES {
             problems.push(invalid(
                 COPY_TO,
-                format!("has {} entries, at most {MOST_NAMES} are taken", names.len()),
+                format!("has {} entries, more than the maximum of {MOST_NAMES}", names.len()),
             ));
         }
         Globs::compile(COPY_TO, &names, NameKind::Namespace, &mut problems);
@@ -105,15 +105,23 @@ pub fn annotated_monitor<'a>(
 /// Reports a text that is longer than [`LONGEST`]: Copyrator does not keep such a text whole.
 fn too_long(annotation: &str, text: &str) -> Option<Problem> {
     let is_too_long = text.len() > LONGEST;
-    is_too_long.then(|| invalid(annotation, format!("is longer than {LONGEST} bytes: write it shorter, or a CopyratorRule or ConfigMonitor instead")))
+    is_too_long.then(|| {
+        invalid(
+            annotation,
+            format!(
+                "is longer than {LONGEST} bytes: shorten the value, or write a CopyratorRule or \
+     ConfigMonitor instead"
+            ),
+        )
+    })
 }
 
 /// Returns the problem of annotations without the label [`DECLARES`], which have no effect. The problem's
 /// message has the command that sets the label.
 pub fn not_declared(object: &ObjectKey) -> Problem {
     let message = format!(
-        "{COPY_TO}, {COPY_TO_SELECTOR} and {RESTART_PODS} count only on an object with the label \
-         {DECLARES}={DECLARES_VALUE}: nothing is written or removed for them ({})",
+        "{COPY_TO}, {COPY_TO_SELECTOR} and {RESTART_PODS} have no effect without the label {DECLARES}={DECLARES_VALUE} on the object; to \
+         add the label: {}",
         labelling(object)
     );
     SpecFault::LabelMissing.problem(message)
@@ -132,16 +140,16 @@ pub fn misspelt_annotations<'a>(annotations: impl IntoIterator<Item = (&'a str, 
     let wrong = |(key, value): (&'a str, &'a str)| {
         let name = key.strip_prefix(PREFIX)?;
         if key == RESTART && value != "false" {
-            return Some(format!("annotation {RESTART} of a ConfigMap or Secret can only say \"false\""));
+            return Some(format!("annotation {RESTART} on a ConfigMap or Secret must be \"false\""));
         }
         if key == DECLARES {
-            return Some(format!("{DECLARES} counts as a label, and not as an annotation"));
+            return Some(format!("{DECLARES} must be a label, not an annotation"));
         }
         let is_known = WRITTEN.contains(&key) || is_ours(key);
         (!is_known).then(|| {
             let words = WRITTEN.iter().filter_map(|known| known.strip_prefix(PREFIX));
             let meant = meant(name, words).map(|word| format!("; did you mean {PREFIX}{word}?"));
-            format!("annotation {key} is not known{}", meant.unwrap_or_default())
+            format!("unknown annotation {key}{}", meant.unwrap_or_default())
         })
     };
     annotations.into_iter().filter_map(wrong).collect()
@@ -157,19 +165,21 @@ pub fn unknown_on_workload<'a>(
     of_template: impl IntoIterator<Item = &'a str>,
 ) -> Option<String> {
     let misplaced = |key: &'a str| {
-        let fix = "has no effect in the pod template; write it on the workload itself";
+        let fix = "has no effect in the pod template; set the annotation on the workload itself";
         (key == RESTART).then(|| format!("annotation {key} {fix}"))
     };
     let wrong = |key: &'a str| {
         let name = key.strip_prefix(PREFIX)?;
         if WRITTEN.contains(&key) && key != RESTART {
-            return Some(format!("annotation {key} counts on a ConfigMap or Secret, and not on a workload"));
+            return Some(format!(
+                "annotation {key} has an effect only on a ConfigMap or Secret, not on a workload"
+            ));
         }
         let is_known = key == RESTART || key == RESTARTED_FOR || is_ours(key);
         (!is_known).then(|| {
             let meant = meant(name, RESTART.strip_prefix(PREFIX))
                 .map(|word| format!("; did you mean {PREFIX}{word}?"));
-            format!("annotation {key} is not known{}", meant.unwrap_or_default())
+            format!("unknown annotation {key}{}", meant.unwrap_or_default())
         })
     };
     let misplaced = of_template.into_iter().filter_map(misplaced);
@@ -182,8 +192,8 @@ pub fn unknown_on_workload<'a>(
 pub fn idle_on_jobs<'a>(kind: &str, mut keys: impl Iterator<Item = &'a str>) -> Option<String> {
     let key = keys.find(|key| WRITTEN.contains(key))?;
     Some(format!(
-        "annotation {key} has no effect on a {kind}: each run begins with the current content, and neither an annotation nor a \
-         ConfigMonitor ends one that runs; take it off"
+        "annotation {key} has no effect on a {kind}: each run starts with the current content, and Copyrator never stops a running one; \
+         remove the annotation"
     ))
 }
 
@@ -219,12 +229,12 @@ mod tests {
             ("example.com/restrat", None),
             (
                 "copyrator.dev/restrat",
-                Some("annotation copyrator.dev/restrat is not known; did you mean copyrator.dev/restart?"),
+                Some("unknown annotation copyrator.dev/restrat; did you mean copyrator.dev/restart?"),
             ),
             (
                 "copyrator.dev/restart-pods",
                 Some(
-                    "annotation copyrator.dev/restart-pods counts on a ConfigMap or Secret, and not on a workload",
+                    "annotation copyrator.dev/restart-pods has an effect only on a ConfigMap or Secret, not on a workload",
                 ),
             ),
         ] {
@@ -241,11 +251,11 @@ mod tests {
         assert_eq!(
             misplaced.as_deref(),
             Some(
-                "annotation copyrator.dev/restart has no effect in the pod template; write it on the workload itself"
+                "annotation copyrator.dev/restart has no effect in the pod template; set the annotation on the workload itself"
             )
         );
         let said = unknown_on_workload(many.iter().map(String::as_str), []).unwrap();
-        assert_eq!(said.matches("is not known").count(), MOST_TOLD);
+        assert_eq!(said.matches("unknown annotation").count(), MOST_TOLD);
     }
 
     #[test]
@@ -259,20 +269,20 @@ mod tests {
             (
                 "copyrator.dev/copy-too",
                 "shop",
-                Some("annotation copyrator.dev/copy-too is not known; did you mean copyrator.dev/copy-to?"),
+                Some("unknown annotation copyrator.dev/copy-too; did you mean copyrator.dev/copy-to?"),
             ),
             ("copyrator.dev/definition", "u", None),
             (
                 "copyrator.dev/declares",
                 "true",
-                Some("copyrator.dev/declares counts as a label, and not as an annotation"),
+                Some("copyrator.dev/declares must be a label, not an annotation"),
             ),
-            ("copyrator.dev/frequency", "1", Some("annotation copyrator.dev/frequency is not known")),
+            ("copyrator.dev/frequency", "1", Some("unknown annotation copyrator.dev/frequency")),
             ("copyrator.dev/restart", "false", None),
             (
                 "copyrator.dev/restart",
                 "yes",
-                Some("annotation copyrator.dev/restart of a ConfigMap or Secret can only say \"false\""),
+                Some("annotation copyrator.dev/restart on a ConfigMap or Secret must be \"false\""),
             ),
         ] {
             assert_eq!(said(key, value).as_deref(), expected, "{key}={value}");
@@ -292,8 +302,8 @@ mod tests {
         assert!(spec.workloads.unwrap().pod_selector.is_some());
         // An annotation with a typing error never selects every pod.
         for (text, expected) in [
-            ("", "copyrator.dev/restart-pods: is empty"),
-            ("app web", "copyrator.dev/restart-pods: \"app web\" is not a term"),
+            ("", "copyrator.dev/restart-pods: must not be empty"),
+            ("app web", "copyrator.dev/restart-pods: \"app web\" is not a label requirement"),
             ("app=no spaces", "copyrator.dev/restart-pods.matchExpressions[0]"),
         ] {
             let problems = declared(Some(text)).unwrap().unwrap_err();
@@ -336,8 +346,8 @@ mod tests {
     #[test]
     fn what_is_wrong_names_the_annotation() {
         for (names, selector, expected) in [
-            (Some(""), None, "copyrator.dev/copy-to[0]: is empty"),
-            (Some("a,"), None, "copyrator.dev/copy-to[1]: is empty"),
+            (Some(""), None, "copyrator.dev/copy-to[0]: must not be empty"),
+            (Some("a,"), None, "copyrator.dev/copy-to[1]: must not be empty"),
             (
                 Some("^kip.*$,kia-(stg|prod)"),
                 None,
@@ -348,9 +358,9 @@ mod tests {
                 None,
                 "write kip; copyrator.dev/copy-to[1]: \"kia”\" is no name of a namespace",
             ),
-            (Some("team-["), None, "copyrator.dev/copy-to[0]: \"team-[\" is not a glob"),
-            (None, Some(""), "copyrator.dev/copy-to-selector: is empty"),
-            (None, Some("a b"), "copyrator.dev/copy-to-selector: \"a b\" is not a term"),
+            (Some("team-["), None, "copyrator.dev/copy-to[0]: \"team-[\" is not a valid glob"),
+            (None, Some(""), "copyrator.dev/copy-to-selector: must not be empty"),
+            (None, Some("a b"), "copyrator.dev/copy-to-selector: \"a b\" is not a label requirement"),
             (None, Some("a=no spaces"), "copyrator.dev/copy-to-selector.matchExpressions[0]"),
         ] {
             let wrong = declared(names, selector).unwrap().unwrap_err();

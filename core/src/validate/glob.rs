@@ -88,9 +88,9 @@ impl EntryFault {
     /// Returns the fault of the entry, with the fix.
     fn said(&self, entry: &str, kind: NameKind) -> String {
         match self {
-            Self::Empty => "is empty; write a name, or * for all".into(),
+            Self::Empty => "must not be empty; write a name, or * for all".into(),
             Self::NoGlob(why) => {
-                format!("{entry:?} is not a glob ({why}); * stands for any text, ? for one character")
+                format!("{entry:?} is not a valid glob ({why}); * matches any text, ? matches one character")
             }
             Self::Misfit => {
                 let meant = meant_name(entry, kind, |other| can_match(other, kind));
@@ -113,11 +113,11 @@ pub fn name_fault(text: &str, kind: NameKind) -> Option<String> {
         return None;
     }
     let meant = if can_match(text, kind) {
-        "globs are not taken here; write each name".into()
+        "globs are not allowed here; write each name".into()
     } else {
         meant_name(text, kind, |other| kind.is_name(other))
     };
-    Some(format!("{text:?} is no {}: {meant}", kind.noun()))
+    Some(format!("{text:?} is not a {}: {meant}", kind.noun()))
 }
 
 /// Reports a text that must be one name and is not.
@@ -315,49 +315,49 @@ mod tests {
         let (_, problems) = globs(&["ok", "a[", ""]);
         let text: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
         assert_eq!(text.len(), 2);
-        assert!(text[0].starts_with("names[1]: \"a[\" is not a glob"), "{text:?}");
-        assert!(text[1].starts_with("names[2]: is empty"), "{text:?}");
+        assert!(text[0].starts_with("names[1]: \"a[\" is not a valid glob"), "{text:?}");
+        assert!(text[1].starts_with("names[2]: must not be empty"), "{text:?}");
     }
 
     #[test]
     fn what_no_name_can_match_is_refused_with_what_was_meant() {
         use NameKind::{DataKey, MetadataKey, Namespace, Object};
         for (kind, entry, expected) in [
-            (Namespace, "^.*-stg$", "a regular expression? write *-stg"),
-            (Namespace, ".*-stg", "a regular expression? write *-stg"),
-            (Namespace, "/kip.*/", "a regular expression? write kip*"),
-            (Namespace, "kia-(stg|prod)", "a regular expression? write kia-stg and kia-prod"),
-            (Namespace, "kia.*", "a regular expression? write kia*"),
-            (Namespace, "(?!kube-).*", "a regular expression? it is none that is read here"),
-            (Namespace, "!*-stg", "! excludes nothing here; write *-stg into the field that excludes"),
-            (Namespace, "Kip", "such names are in lower case; write kip"),
-            (Namespace, "KIP-*", "such names are in lower case; write kip-*"),
-            (Namespace, " kip", "blanks and quotation marks around it are read as part of it; write kip"),
+            (Namespace, "^.*-stg$", "this looks like a regular expression; write *-stg"),
+            (Namespace, ".*-stg", "this looks like a regular expression; write *-stg"),
+            (Namespace, "/kip.*/", "this looks like a regular expression; write kip*"),
+            (Namespace, "kia-(stg|prod)", "this looks like a regular expression; write kia-stg and kia-prod"),
+            (Namespace, "kia.*", "this looks like a regular expression; write kia*"),
+            (Namespace, "(?!kube-).*", "this looks like a regular expression, but names are globs"),
+            (Namespace, "!*-stg", "! does not exclude names here; write *-stg in the field for exclusions"),
+            (Namespace, "Kip", "these names must be in lower case; write kip"),
+            (Namespace, "KIP-*", "these names must be in lower case; write kip-*"),
+            (Namespace, " kip", "remove the spaces and quotation marks: write kip"),
             (Namespace, "kip-* ", "write kip-*"),
             (Namespace, "kip\u{a0}", "write kip"),
             (Namespace, "\u{feff}kip", "write kip"),
             (Namespace, "”kip", "write kip"),
             (Namespace, "“kip-*”", "write kip-*"),
             (Namespace, "'kip'", "write kip"),
-            (Namespace, "kip,kia-*", "each entry is one name; write several: kip, kia-*"),
-            (Namespace, "kip kia", "each entry is one name; write several: kip, kia"),
-            (Namespace, "shop/db", "it is one name without /; write db"),
+            (Namespace, "kip,kia-*", "each entry must be one name; write several entries: kip, kia-*"),
+            (Namespace, "kip kia", "each entry must be one name; write several entries: kip, kia"),
+            (Namespace, "shop/db", "a name has no /; write db"),
             (Namespace, "kip_stg", "such a name is at most 63 lower-case letters"),
             (Namespace, "-stg", "such a name is at most 63"),
             (Namespace, "*-", "such a name is at most 63"),
             (Namespace, "a.b", "such a name is at most 63"),
-            (Namespace, "[A-Z]*", "such names are in lower case; write [a-z]*"),
-            (Namespace, "{kip,^kia}", "a regular expression?"),
+            (Namespace, "[A-Z]*", "these names must be in lower case; write [a-z]*"),
+            (Namespace, "{kip,^kia}", "this looks like a regular expression"),
             (Namespace, &"n".repeat(64), "such a name is at most 63"),
             (Namespace, &format!("*{}", "n".repeat(64)), "such a name is at most 63"),
-            (Object, "^db$", "a regular expression? write db"),
-            (Object, ".*", "a regular expression? write *"),
-            (Object, "shop/db", "write db"),
+            (Object, "^db$", "this looks like a regular expression; write db"),
+            (Object, ".*", "this looks like a regular expression; write *"),
+            (Object, "shop/db", "a name has no /; write db"),
             (Object, "a..b", "such a name is at most 253"),
-            (DataKey, r"tls\.key", "a regular expression? write tls.key"),
+            (DataKey, r"tls\.key", "this looks like a regular expression; write tls.key"),
             (DataKey, "config/app.yaml", "write app.yaml"),
             (DataKey, "..", "such a name is at most 253"),
-            (MetadataKey, "App.io/x", "such names are in lower case; write app.io/x"),
+            (MetadataKey, "App.io/x", "these names must be in lower case; write app.io/x"),
             (MetadataKey, "example.com/", "such a name is at most 63"),
             (MetadataKey, "*/*/*", "such a name is at most 63"),
         ] {
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(said("kip"), "");
         assert_eq!(
             said("kip-*"),
-            "\"kip-*\" is no name of a namespace: globs are not taken here; write each name"
+            "\"kip-*\" is not a name of a namespace: globs are not allowed here; write each name"
         );
     }
 }

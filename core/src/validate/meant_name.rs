@@ -12,11 +12,11 @@ pub(super) fn meant_name(text: &str, kind: NameKind, is_fine: impl Fn(&str) -> b
     let fine = |text: &str| [text.to_owned(), text.to_lowercase()].into_iter().find(|one| is_fine(one));
     let bare = text.trim_matches(|one: char| one.is_whitespace() || AROUND.contains(&one));
     if let Some(one) = is_fine(bare).then_some(bare) {
-        return format!("blanks and quotation marks around it are read as part of it; write {one}");
+        return format!("remove the spaces and quotation marks: write {one}");
     }
     if let Some(one) = bare.strip_prefix('!').and_then(fine) {
         return format!(
-            "! excludes nothing here; write {one} into the field that excludes, such as excludeTargets"
+            "! does not exclude names here; write {one} in the field for exclusions, such as excludeTargets"
         );
     }
     let parts = bare.split([',', ';', ' ']).map(str::trim).filter(|part| !part.is_empty());
@@ -25,7 +25,7 @@ pub(super) fn meant_name(text: &str, kind: NameKind, is_fine: impl Fn(&str) -> b
         Some([one]) if bare.contains([',', ';', ' ']) => return format!("write {one}"),
         Some([_, _, ..]) => {
             return format!(
-                "each entry is one name; write several: {}",
+                "each entry must be one name; write several entries: {}",
                 parts.unwrap_or_default().join(", ")
             );
         }
@@ -35,17 +35,17 @@ pub(super) fn meant_name(text: &str, kind: NameKind, is_fine: impl Fn(&str) -> b
         let all: Option<Vec<String>> =
             as_globs(bare).and_then(|all| all.iter().map(|one| fine(one)).collect());
         return match all {
-            Some(all) => format!("a regular expression? write {}", all.join(" and ")),
-            None => "a regular expression? it is none that is read here: * stands for any text, ? for one character"
+            Some(all) => format!("this looks like a regular expression; write {}", all.join(" and ")),
+            None => "this looks like a regular expression, but names are globs: * matches any text, ? matches one character"
                 .into(),
         };
     }
     if let Some(lower) = fine(bare) {
-        return format!("such names are in lower case; write {lower}");
+        return format!("these names must be in lower case; write {lower}");
     }
     let last = bare.rsplit_once('/').filter(|_| !kind.holds('/'));
     if let Some(name) = last.and_then(|(_, name)| fine(name)) {
-        return format!("it is one name without /; write {name}");
+        return format!("a name has no /; write {name}");
     }
     format!("such a name is {}", kind.alphabet())
 }

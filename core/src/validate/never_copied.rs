@@ -10,7 +10,7 @@ pub(super) fn check(field: &str, kind: Kind, names: &[String], problems: &mut Ve
     for (index, name) in names.iter().enumerate() {
         if is_never_copied(kind, name) {
             let what = format!(
-                "{name:?} is neither copied nor watched: Kubernetes keeps a {kind} of this name in every namespace"
+                "Copyrator does not copy or watch {name:?}: Kubernetes itself writes a {kind} of this name to every namespace"
             );
             problems.push(invalid(&format!("{field}[{index}]"), what));
         }
@@ -33,11 +33,12 @@ mod tests {
             check("spec.source.names", kind, &["web".into(), name.into()], &mut problems);
             problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; ")
         };
-        let expected = "spec.source.names[1]: \"default\" is neither copied nor watched: Kubernetes keeps a ServiceAccount of this name \
-                        in every namespace";
+        let expected = "spec.source.names[1]: Copyrator does not copy or watch \"default\": Kubernetes itself writes a \
+                        ServiceAccount of this name to every namespace";
         assert_eq!(said(Kind::ServiceAccount, "default"), expected);
         assert!(
-            said(Kind::ConfigMap, "kube-root-ca.crt").contains("Kubernetes keeps a ConfigMap of this name")
+            said(Kind::ConfigMap, "kube-root-ca.crt")
+                .contains("Kubernetes itself writes a ConfigMap of this name")
         );
         assert_eq!([said(Kind::Secret, "default"), said(Kind::ConfigMap, "default")], ["", ""]);
     }

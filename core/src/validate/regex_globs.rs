@@ -67,22 +67,22 @@ fn expand(ast: &Ast, anchoring: Anchoring) -> Result<Vec<Branch>, String> {
         Ast::Assertion(assertion) => match assertion.kind {
             AssertionKind::StartLine | AssertionKind::StartText => one(Piece::Start),
             AssertionKind::EndLine | AssertionKind::EndText => one(Piece::End),
-            _ => Err("has a word boundary, which no glob can say".into()),
+            _ => Err("has a word boundary, which a glob cannot express".into()),
         },
         Ast::ClassPerl(class) if class.kind == ClassPerlKind::Digit && !class.negated => {
             one(Piece::Class("[0-9]".into()))
         }
         Ast::ClassBracketed(class) if !class.negated => one(Piece::Class(bracketed(&class.kind)?)),
         Ast::ClassPerl(_) | Ast::ClassBracketed(_) | Ast::ClassUnicode(_) => {
-            Err("has a class of characters that no glob can say".into())
+            Err("has a character class that a glob cannot express".into())
         }
         Ast::Group(group) if group.flags().is_none_or(|flags| flags.items.is_empty()) => {
             expand(&group.ast, anchoring)
         }
-        Ast::Group(_) | Ast::Flags(_) => Err("has flags, such as (?i), which no glob can say".into()),
+        Ast::Group(_) | Ast::Flags(_) => Err("has flags, such as (?i), which a glob cannot express".into()),
         Ast::Repetition(repeated) => {
             if anchoring == Anchoring::FirstMatchIsAll && !repeated.greedy {
-                return Err("has a lazy repetition, whose first match is not the whole name".into());
+                return Err("has a lazy repetition, which may match only a part of the name".into());
             }
             match (&repeated.op.kind, &*repeated.ast) {
                 (RepetitionKind::ZeroOrMore, Ast::Dot(_)) => one(Piece::Text),
@@ -92,7 +92,7 @@ fn expand(ast: &Ast, anchoring: Anchoring) -> Result<Vec<Branch>, String> {
                     branches.push(Vec::new());
                     Ok(branches)
                 }
-                _ => Err("repeats something else than a dot, which no glob can say".into()),
+                _ => Err("repeats an expression other than a dot, which a glob cannot express".into()),
             }
         }
         Ast::Alternation(choice) => {
@@ -129,11 +129,15 @@ fn few(branches: Vec<Branch>) -> Result<Vec<Branch>, String> {
 fn character(literal: &Literal) -> Result<char, String> {
     let plain = matches!(literal.kind, LiteralKind::Verbatim | LiteralKind::Meta);
     let known = literal.c.is_ascii_alphanumeric() || matches!(literal.c, '-' | '.' | '_');
-    if plain && known { Ok(literal.c) } else { Err(format!("holds {:?}, which is in no name", literal.c)) }
+    if plain && known {
+        Ok(literal.c)
+    } else {
+        Err(format!("contains {:?}, which no name contains", literal.c))
+    }
 }
 
 fn bracketed(set: &ClassSet) -> Result<String, String> {
-    let none = || "has a class of characters that no glob can say".to_owned();
+    let none = || "has a character class that a glob cannot express".to_owned();
     let ClassSet::Item(item) = set else { return Err(none()) };
     let items = match item {
         ClassSetItem::Union(union) => union.items.as_slice(),
@@ -180,7 +184,7 @@ fn glob(mut branch: Branch, anchoring: Anchoring) -> Result<String, String> {
             Piece::Class(class) => glob.push_str(&class),
             Piece::Text if glob.ends_with('*') => {}
             Piece::Text => glob.push('*'),
-            Piece::Start | Piece::End => return Err("has an anchor in its middle".into()),
+            Piece::Start | Piece::End => return Err("has an anchor in the middle".into()),
         }
     }
     if !to_end && anchoring != Anchoring::FirstMatchIsAll && !glob.ends_with('*') {
@@ -217,7 +221,7 @@ fn order_is_harmless(branches: &[Branch]) -> Result<(), String> {
                 later.starts_with(&earlier) || earlier.starts_with(&later)
             };
             if hides {
-                return Err("has alternatives of which one may hide another: their order counts".into());
+                return Err("has alternatives that may match the same name, so their order matters".into());
             }
         }
     }

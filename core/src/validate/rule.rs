@@ -166,7 +166,7 @@ fn compile_shape(kind: Kind, shape: Option<&CopyShape>, problems: &mut Vec<Probl
     if !NameKind::of(kind).is_name(&sample) {
         problems.push(invalid(
             "spec.copy.name",
-            format!("{name:?} gives no object name; the placeholders are {{name}} and {{namespace}}"),
+            format!("{name:?} does not produce a valid object name; the placeholders are {{name}} and {{namespace}}"),
         ));
     }
     let copy_kind = shape.kind.map_or(kind, Kind::from);
@@ -174,21 +174,23 @@ fn compile_shape(kind: Kind, shape: Option<&CopyShape>, problems: &mut Vec<Probl
     if kind.data().is_none() {
         let set = [("kind", shape.kind.is_some()), ("keys", shape.keys.is_some())];
         problems.extend(set.into_iter().filter(|(_, is_set)| *is_set).map(|(field, _)| {
-            let what = format!("is for ConfigMaps and Secrets, and a {kind} is copied whole: leave it out");
+            let what = format!(
+                "applies only to ConfigMaps and Secrets; Copyrator copies a whole {kind}: remove the field"
+            );
             invalid(&format!("spec.copy.{field}"), what)
         }));
     }
     match (kind, copy_kind) {
         (Kind::ConfigMap, Kind::Secret) => problems.push(invalid(
             "spec.copy.kind",
-            "a ConfigMap is not copied into a Secret: write the source as a Secret",
+            "Copyrator does not copy a ConfigMap to a Secret: make the source a Secret",
         )),
         (Kind::Secret, Kind::ConfigMap)
             if keys.include.as_ref().and_then(Globs::literals).is_none_or(<[String]>::is_empty) =>
         {
             problems.push(invalid(
                 "spec.copy.kind",
-                "a Secret becomes a ConfigMap only with literal keys.include: name each key that may be seen",
+                "Copyrator copies a Secret to a ConfigMap only with literal keys.include: name each key that may become public",
             ));
         }
         _ => {}
@@ -210,8 +212,10 @@ fn compile_keys(keys: Option<&KeyShape>, problems: &mut Vec<Problem>) -> Compile
             check_name(&format!("spec.copy.keys.rename[{old}]"), key, NameKind::DataKey, problems);
         }
         if let Some(other) = seen.insert(new, old) {
-            problems
-                .push(invalid("spec.copy.keys.rename", format!("{other:?} and {old:?} both become {new:?}")));
+            problems.push(invalid(
+                "spec.copy.keys.rename",
+                format!("{other:?} and {old:?} would both be copied as {new:?}"),
+            ));
         }
     }
     CompiledKeys {
@@ -236,11 +240,12 @@ fn compile_meta(
         if crate::marks::never_carried(key) {
             problems.push(invalid(
                 &format!("{at}.set"),
-                format!("{key:?} belongs to another tool or to Copyrator"),
+                format!("{key:?} is reserved for another tool or for Copyrator"),
             ));
         }
         if labels && !is_label_value(value) {
-            problems.push(invalid(&format!("{at}.set[{key}]"), format!("{value:?} is not a label value")));
+            problems
+                .push(invalid(&format!("{at}.set[{key}]"), format!("{value:?} is not a valid label value")));
         }
     }
     let keep = Globs::compile(&format!("{at}.keep"), &meta.keep, NameKind::MetadataKey, problems);
@@ -340,14 +345,14 @@ mod tests {
             (
                 json!({"kind": "PodDisruptionBudget", "apiVersion": "policy/v1beta1"}),
                 json!(null),
-                "spec.source.apiVersion: PodDisruptionBudget is copied in policy/v1, not \"policy/v1beta1\": write policy/v1, or \
-                 leave apiVersion out",
+                "spec.source.apiVersion: a rule copies PodDisruptionBudget in version policy/v1, not \"policy/v1beta1\": \
+                 write policy/v1, or remove apiVersion",
             ),
             (
                 json!({"kind": "LimitRange"}),
                 json!({"kind": "ConfigMap", "keys": {"include": ["a"]}}),
-                "spec.copy.kind: is for ConfigMaps and Secrets, and a LimitRange is copied whole: leave it out; spec.copy.keys: is for \
-                 ConfigMaps and Secrets, and a LimitRange is copied whole: leave it out",
+                "spec.copy.kind: applies only to ConfigMaps and Secrets; Copyrator copies a whole LimitRange: remove the field; \
+                 spec.copy.keys: applies only to ConfigMaps and Secrets; Copyrator copies a whole LimitRange: remove the field",
             ),
         ] {
             assert_eq!(problems(source.clone(), copy), expected, "{source}");

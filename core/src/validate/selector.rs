@@ -116,8 +116,8 @@ fn operator(requirement: &LabelSelectorRequirement) -> Result<Operator, String> 
         ("Exists", true) => Ok(Operator::Exists),
         ("DoesNotExist", true) => Ok(Operator::DoesNotExist),
         ("In" | "NotIn", true) => Err(format!("{} needs values", requirement.operator)),
-        ("Exists" | "DoesNotExist", false) => Err(format!("{} takes no values", requirement.operator)),
-        (other, _) => Err(format!("operator {other:?} is none of In, NotIn, Exists, DoesNotExist")),
+        ("Exists" | "DoesNotExist", false) => Err(format!("{} does not allow values", requirement.operator)),
+        (other, _) => Err(format!("operator {other:?} must be In, NotIn, Exists or DoesNotExist")),
     }
 }
 
@@ -133,8 +133,10 @@ pub(crate) fn is_label_value(value: &str) -> bool {
 
 fn check_value(at: &str, value: &str, problems: &mut Vec<Problem>) {
     if !is_label_value(value) {
-        problems
-            .push(invalid(at, format!("{value:?} is not a label value (at most 63 of A-Z a-z 0-9 - _ .)")));
+        problems.push(invalid(
+            at,
+            format!("{value:?} is not a valid label value (at most 63 of A-Z a-z 0-9 - _ .)"),
+        ));
     }
 }
 
@@ -194,6 +196,6 @@ mod tests {
             "matchExpressions": [{"key": "k", "operator": "Near"}, {"key": "k", "operator": "In"}]
         }));
         assert_eq!(problems.len(), 4, "{problems:?}");
-        assert!(problems[2].message.contains("\"Near\" is none of"), "{problems:?}");
+        assert!(problems[2].message.contains("\"Near\" must be In"), "{problems:?}");
     }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 /// # Errors The text is not a selector; the message has the fix.
 pub fn parse_selector(text: &str) -> Result<LabelSelector, String> {
     if text.trim().is_empty() {
-        return Err("is empty; write labels such as team=blue".into());
+        return Err("must not be empty; write labels such as team=blue".into());
     }
     let terms = split_outside(text, '(', ')');
     let requirements: Result<Vec<_>, String> = terms.into_iter().map(requirement).collect();
@@ -37,7 +37,7 @@ fn requirement(term: &str) -> Result<LabelSelectorRequirement, String> {
     let term = term.trim();
     let no_term = || {
         format!(
-            "{term:?} is not a term; write key=value, key!=value, key in (a,b), key notin (a,b), key or !key"
+            "{term:?} is not a label requirement; write key=value, key!=value, key in (a,b), key notin (a,b), key or !key"
         )
     };
     let of = |key: &str, operator: &str, values: Option<Vec<String>>| {

@@ -25,7 +25,7 @@ pub(super) fn source_kind(source: &SourceSpec, granted: &BTreeSet<TemplateKind>)
         let resource = known.resource();
         resource.kind == kind && group.is_none_or(|group| group == resource.group)
     };
-    let declare = |why: &str| Err(invalid(FIELD, format!("rules do not copy a {kind}{why}")));
+    let declare = |why: &str| Err(invalid(FIELD, format!("a rule cannot copy a {kind}{why}")));
     if let Some(known) = Kind::ALL.into_iter().find(is_it) {
         let served = known.resource().api_version;
         return match version.filter(|version| *version != served) {
@@ -33,7 +33,7 @@ pub(super) fn source_kind(source: &SourceSpec, granted: &BTreeSet<TemplateKind>)
             Some(version) => Err(invalid(
                 "spec.source.apiVersion",
                 format!(
-                    "{kind} is copied in {served}, not {version:?}: write {served}, or leave apiVersion out"
+                    "a rule copies {kind} in version {served}, not {version:?}: write {served}, or remove apiVersion"
                 ),
             )),
             None => Ok(known),
@@ -49,8 +49,8 @@ pub(super) fn source_kind(source: &SourceSpec, granted: &BTreeSet<TemplateKind>)
             .map(|known| known.resource().kind)
             .collect();
         let message = format!(
-            "{kind:?} is none of the kinds that rules copy by name, {}: of a custom resource, write spec.source.apiVersion, too; any \
-             other object is declared by a CopyratorTemplate",
+            "rules copy these kinds without apiVersion: {}. {kind:?} is not one of them: for a custom resource, set \
+             spec.source.apiVersion, too; declare any other object in a CopyratorTemplate",
             copied.join(", ")
         );
         return Err(invalid(FIELD, message));
@@ -62,15 +62,15 @@ pub(super) fn source_kind(source: &SourceSpec, granted: &BTreeSet<TemplateKind>)
         None => {
             let modes = match granted.is_empty() {
                 true => {
-                    "; a Copyrator with the chart's value namespaces, or with --rule-name, copies no custom resource, whatever is there"
+                    "; a Copyrator with the chart's value namespaces, or with --rule-name, never copies custom resources"
                 }
                 false => "",
             };
             let plural = InstanceKind::new(version, kind).usual_plural();
             Err(SpecFault::KindNotGranted.problem(format!(
-                "{FIELD}: this Copyrator copies no {kind} of {version}: have {{apiVersion: {version}, kind: {kind}, resource: {plural}, use: \
-                 [render, copy]}} added to the chart's value templates.kinds (--template-kinds); `kubectl api-resources` tells whether \
-                 the resource is right{modes}"
+                "{FIELD}: this Copyrator may not copy {kind} of {version}: add {{apiVersion: {version}, kind: {kind}, resource: {plural}, \
+                 use: [render, copy]}} to the chart's value templates.kinds (--template-kinds); check the resource with `kubectl \
+                 api-resources`{modes}"
             )))
         }
     }
@@ -111,15 +111,15 @@ mod tests {
         }
         let (invalid, not_granted) = (Some(SpecFault::Invalid), Some(SpecFault::KindNotGranted));
         for (written, version, fault, says) in [
-            ("Pod", None, invalid, "rules do not copy a Pod: a workload makes it"),
+            ("Pod", None, invalid, "a rule cannot copy a Pod: a workload creates this kind"),
             ("Deployment", None, invalid, "declare it in a CopyratorTemplate"),
             ("Service", Some("v1"), invalid, "declare it in a CopyratorTemplate"),
             ("StatefulSet", Some("apps/v1"), invalid, "declare it in a CopyratorTemplate"),
-            ("CopyratorRule", Some("copyrator.dev/v1alpha1"), invalid, "a kind of Copyrator"),
+            ("CopyratorRule", Some("copyrator.dev/v1alpha1"), invalid, "objects of its own kinds"),
             ("Role", None, invalid, "bind a ClusterRole"),
             ("NetworkPolicy", Some("networking.k8s.io/v2"), invalid, "write networking.k8s.io/v1"),
-            ("Issuer", None, invalid, "write spec.source.apiVersion, too"),
-            ("", None, invalid, "is none of the kinds"),
+            ("Issuer", None, invalid, "set spec.source.apiVersion, too"),
+            ("", None, invalid, "is not one of them"),
             ("Certificate", Some("cert-manager.io/v1"), not_granted, "use: [render, copy]"),
             (
                 "Issuer",
@@ -143,7 +143,7 @@ mod tests {
         let source = SourceSpec { kind: "Issuer".into(), api_version: version, ..SourceSpec::default() };
         let message = source_kind(&source, &BTreeSet::new()).unwrap_err().message;
         assert!(
-            message.contains("value namespaces, or with --rule-name, copies no custom resource"),
+            message.contains("value namespaces, or with --rule-name, never copies custom resources"),
             "{message}"
         );
     }

@@ -23,7 +23,7 @@ impl CompiledStage {
             Duration::ZERO
         });
         if let Some(max) = pace.max_concurrent.filter(|max| *max < 1) {
-            let what = format!("{max} would restart nobody: write 1 or more, or suspend: true");
+            let what = format!("{max} would allow no restart: write 1 or more, or suspend: true");
             problems.push(invalid("spec.pace.maxConcurrent", what));
         }
         let order = pace.order.iter().enumerate().map(|(index, selector)| {

@@ -8,14 +8,14 @@ const REFUSED: [(&str, &str); 25] = [
     ("ReplicaSet", BY_A_WORKLOAD),
     ("ReplicationController", BY_A_WORKLOAD),
     ("ControllerRevision", BY_A_WORKLOAD),
-    ("Job", "its TTL controller would delete it, and Copyrator would make it again: render a CronJob"),
+    ("Job", "the TTL controller would delete the Job, and Copyrator would create it again: render a CronJob"),
     ("Endpoints", BY_A_CONTROLLER),
     ("EndpointSlice", BY_A_CONTROLLER),
     ("Lease", BY_A_CONTROLLER),
     ("Event", BY_A_CONTROLLER),
     ("CertificateRequest", BY_A_CONTROLLER),
     ("Binding", BY_A_CONTROLLER),
-    ("Role", "it would give rights of its own: bind a ClusterRole by a RoleBinding"),
+    ("Role", "a Role would grant rights: bind a ClusterRole with a RoleBinding instead"),
     ("ClusterRole", CLUSTER_SCOPED),
     ("ClusterRoleBinding", CLUSTER_SCOPED),
     ("Namespace", CLUSTER_SCOPED),
@@ -30,18 +30,18 @@ const REFUSED: [(&str, &str); 25] = [
     ("Status", "nothing stores it"),
     ("DeleteOptions", "nothing stores it"),
 ];
-const BY_A_WORKLOAD: &str = "a workload makes it: render a Deployment, StatefulSet or DaemonSet";
-const BY_A_CONTROLLER: &str = "a controller makes it";
-const CLUSTER_SCOPED: &str = "it is in no namespace, and Copyrator writes objects into namespaces only";
+const BY_A_WORKLOAD: &str = "a workload creates this kind: render a Deployment, StatefulSet or DaemonSet";
+const BY_A_CONTROLLER: &str = "a controller creates this kind";
+const CLUSTER_SCOPED: &str = "the kind is cluster-scoped, and Copyrator writes only namespaced objects";
 const BY_ITS_WRITER: &str =
-    "what it may do depends on who writes it, which would be Copyrator and not the template's author";
+    "its rights depend on the user who writes it: that would be Copyrator, not the template's author";
 /// Groups whose kinds no template renders. In the groups with [`BY_ITS_WRITER`], the API server or a webhook
 /// uses the rights of the requesting user, who would be Copyrator: a TemplateInstance makes objects with
 /// these rights, and a HierarchyConfiguration or a binding of Rancher grants them. Copyrator only checks that
 /// the author may write the object itself.
 const REFUSED_GROUPS: [(&str, &str); 8] = [
-    (GROUP, "a kind of Copyrator never makes another one"),
-    ("authorization.openshift.io", "bind a ClusterRole by a RoleBinding of rbac.authorization.k8s.io/v1"),
+    (GROUP, "Copyrator never creates objects of its own kinds"),
+    ("authorization.openshift.io", "bind a ClusterRole with a RoleBinding of rbac.authorization.k8s.io/v1"),
     ("template.openshift.io", BY_ITS_WRITER),
     ("hnc.x-k8s.io", BY_ITS_WRITER),
     ("management.cattle.io", BY_ITS_WRITER),
@@ -51,7 +51,7 @@ const REFUSED_GROUPS: [(&str, &str); 8] = [
 ];
 /// The reason why templates do not render Secrets.
 const READ_BY_ALL: &str =
-    "everybody who may read the template would read its values: have a CopyratorRule copy one";
+    "everyone who may read the template could read the Secret's values: copy a Secret with a CopyratorRule";
 
 /// Returns the reason why templates never render objects of a kind; `None` for a kind that templates may
 /// render. (`template::served` refuses Secrets.)
@@ -64,12 +64,12 @@ pub(in crate::validate) fn never_rendered(api_version: &str, kind: &str) -> Opti
 /// allowed.
 pub(super) fn never_instances(api_version: &str, kind: &str) -> Option<&'static str> {
     match (group(api_version), kind) {
-        ("", "Secret") => {
-            Some("Secret is not taken: its values would be read into other objects; use a CopyratorRule")
-        }
-        ("", "Namespace") => Some("Namespace is not taken here: use forEach.namespaces"),
-        (_, "Event") => Some("Event is not taken"),
-        (GROUP, _) => Some("kinds of Copyrator are not taken"),
+        ("", "Secret") => Some(
+            "Secret is not allowed: expressions could put its values into other objects; use a CopyratorRule",
+        ),
+        ("", "Namespace") => Some("Namespace is not allowed here: use forEach.namespaces"),
+        (_, "Event") => Some("Event is not allowed"),
+        (GROUP, _) => Some("Copyrator's own kinds are not allowed"),
         _ => None,
     }
 }
@@ -80,7 +80,8 @@ pub fn grant_fault(granted: &TemplateKind) -> Option<String> {
     let (api_version, kind) = (&*granted.kind.api_version, &*granted.kind.kind);
     let secret = (api_version == "v1" && kind == "Secret").then_some(READ_BY_ALL);
     let rendered = granted.rendered.and_then(|_| never_rendered(api_version, kind).or(secret));
-    let rendered = rendered.map(|why| format!("render of {}: it is never rendered: {why}", granted.kind));
+    let rendered =
+        rendered.map(|why| format!("render of {}: a template cannot render this kind: {why}", granted.kind));
     let read = Some(granted).filter(|it| it.for_each).and_then(|_| never_instances(api_version, kind));
     rendered.or_else(|| read.map(|why| format!("forEach of {}: {why}", granted.kind)))
 }
@@ -98,17 +99,20 @@ mod tests {
     #[test]
     fn what_no_template_could_use_is_not_granted() {
         for (text, fault) in [
-            ("v1/Pod/pods/render", Some("render of Pod of v1: it is never rendered: a workload makes it")),
+            (
+                "v1/Pod/pods/render",
+                Some("render of Pod of v1: a template cannot render this kind: a workload creates this kind"),
+            ),
             ("v1/Pod/pods/forEach+status", None),
             ("batch/v1/Job/jobs/forEach+render", Some("render of Job of batch/v1")),
-            ("rbac.authorization.k8s.io/v1/Role/roles/render", Some("it would give rights of its own")),
-            ("hnc.x-k8s.io/v1/Anything/anythings/render", Some("depends on who writes it")),
+            ("rbac.authorization.k8s.io/v1/Role/roles/render", Some("a Role would grant rights")),
+            ("hnc.x-k8s.io/v1/Anything/anythings/render", Some("rights depend on the user who writes it")),
             (
                 "copyrator.dev/v1alpha1/CopyratorRule/copyratorrules/forEach",
-                Some("kinds of Copyrator are not taken"),
+                Some("Copyrator's own kinds are not allowed"),
             ),
-            ("v1/Secret/secrets/render", Some("have a CopyratorRule copy one")),
-            ("v1/Secret/secrets/forEach", Some("forEach of Secret of v1: Secret is not taken")),
+            ("v1/Secret/secrets/render", Some("copy a Secret with a CopyratorRule")),
+            ("v1/Secret/secrets/forEach", Some("forEach of Secret of v1: Secret is not allowed")),
             ("v1/Namespace/namespaces/forEach", Some("use forEach.namespaces")),
             ("cert-manager.io/v1/Certificate/certificates/render+forEach", None),
             ("v1/PersistentVolumeClaim/persistentvolumeclaims/render", None),

@@ -36,14 +36,14 @@ impl CompiledWindow {
         if duration.is_zero() {
             problems.push(invalid(
                 "spec.window.duration",
-                "0s never opens: write how long it stays open, as in 2h",
+                "with 0s the window never opens: write how long it stays open, as in 2h",
             ));
         }
         let name = window.time_zone.as_deref().unwrap_or("UTC");
         // The bundled time zones are the same everywhere, also in an image without a time zone database.
         let zone = TimeZoneDatabase::bundled().get(name).map_err(|_| {
             let what = format!(
-                "{name:?} is not a time zone: write a name of the IANA database, as in Europe/Berlin, or UTC"
+                "{name:?} is not a time zone: write a name from the IANA database, such as Europe/Berlin, or UTC"
             );
             problems.push(invalid("spec.window.timeZone", what));
         });
@@ -58,7 +58,7 @@ impl CompiledWindow {
         let (zone, schedule) = (zone.ok()?, schedule.ok()?);
         if !fires(&schedule) {
             let what = format!(
-                "{:?} never opens: no year has such a day; write one that comes, as in \"0 2 * * *\"",
+                "{:?} never opens the window, because this date does not exist; write another schedule, as in \"0 2 * * *\"",
                 window.schedule
             );
             problems.push(invalid("spec.window.schedule", what));
@@ -118,7 +118,7 @@ mod tests {
                 "spec.window.timeZone: \"Europe/Bonn\" is not a time zone",
             ),
             ("0 2 * * *", Some("../etc/passwd"), "2h", "spec.window.timeZone: "),
-            ("0 2 * * *", None, "0s", "spec.window.duration: 0s never opens"),
+            ("0 2 * * *", None, "0s", "spec.window.duration: with 0s the window never opens"),
             ("0 2 * * *", None, "2 hours", "spec.window.duration: \"2 hours\" is not a duration"),
         ] {
             let found = problems(schedule, zone, duration);

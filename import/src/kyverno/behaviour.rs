@@ -15,31 +15,32 @@ pub(super) fn behaviour(
     let (one, several) = (trigger.one(), trigger.several());
     let mut findings = vec![differs(
         "PolicyException",
-        "an exception that was not read with the policy does not count here: exclude what it means",
+        "import ignores a PolicyException that it did not read together with the policy: add its resources to exclude",
     )];
     findings.push(match &rule.namespace {
         None => differs(
             "resourceFilters",
-            "the namespace kyverno is left out, as by Kyverno's default; what else the resourceFilters and webhooks of Kyverno's ConfigMap \
-             leave out is not read: exclude it here, too",
+            "import excludes the namespace kyverno, as Kyverno's default does; it does not read the other resourceFilters and webhooks in \
+             Kyverno's ConfigMap: exclude these resources in the rule or template",
         ),
         Some(_) => differs(
             "resourceFilters",
-            "what the resourceFilters and webhooks of Kyverno's ConfigMap leave out is not read: exclude it here, too",
+            "import does not read the resourceFilters and webhooks in Kyverno's ConfigMap: exclude these resources in the template",
         ),
     });
     if !rule.existing {
         findings.push(match trigger {
             Trigger::Namespace => differs(
                 "generateExisting",
-                "namespaces that are there get it, too; Kyverno makes it where a namespace is created or changed after the policy. Look at \
-                 copyrator plan before you unsuspend: a default-deny NetworkPolicy, say, closes each of them",
+                "existing namespaces get the object, too; Kyverno makes the object only in namespaces that are created or changed after \
+                 the policy. Check `copyrator plan` before you unsuspend: a default-deny NetworkPolicy, for example, blocks the traffic \
+                 of every existing namespace",
             ),
             Trigger::Objects(_) => differs(
                 "generateExisting",
                 format!(
-                    "{several} that are there get it, too; Kyverno makes it where one is created or changed after the policy. Look at \
-                     copyrator plan before you unsuspend"
+                    "existing {several} get the object, too; Kyverno makes the object only for {several} that are created or changed \
+                     after the policy. Check `copyrator plan` before you unsuspend"
                 ),
             ),
         });
@@ -49,47 +50,52 @@ pub(super) fn behaviour(
     if !is_synchronized {
         let stays = match (trigger, is_owned) {
             (Trigger::Objects(_), true) => format!(
-                "It goes with its {one}, as there, and 5 minutes after the {one} is no longer chosen, where Kyverno keeps it"
+                "Like Kyverno, Copyrator deletes the object with its {one}. Copyrator also deletes the object 5 minutes after the {one} \
+                 is no longer selected; Kyverno keeps the object then"
             ),
             (Trigger::Objects(_), false) => format!(
-                "It stays when the {one} goes or is no longer chosen, as there (deletionPolicy: Retain)"
+                "Like Kyverno, Copyrator keeps the object when the {one} is deleted or no longer selected (deletionPolicy: Retain)"
             ),
-            _ => format!("It stays when the {one} is no longer chosen, as there (deletionPolicy: Retain)"),
+            _ => format!(
+                "Like Kyverno, Copyrator keeps the object when the {one} is no longer selected (deletionPolicy: Retain)"
+            ),
         };
         findings.push(differs(
             "synchronize",
             format!(
-                "Kyverno makes it once, and people own it afterwards; here it is kept: what is edited or deleted comes back, and a change of \
-                 the source or text arrives. What people have changed by now is reported, not written over. {stays}"
+                "Kyverno makes the object once and then leaves it alone; Copyrator restores the object after edits and deletion, and \
+                 updates it when the source or template changes. Copyrator reports an object that people have changed, and does not \
+                 overwrite it. {stays}"
             ),
         ));
     }
     if is_orphaned {
         let chosen = match trigger {
-            Trigger::Namespace => "when the namespace is no longer chosen".into(),
-            Trigger::Objects(_) => format!("when the {one} goes or is no longer chosen"),
+            Trigger::Namespace => "when the namespace is no longer selected".into(),
+            Trigger::Objects(_) => format!("when the {one} is deleted or no longer selected"),
         };
         findings.push(differs(
             "orphanDownstreamOnPolicyDelete",
             format!(
-                "deletionPolicy: Retain keeps it when the template goes, as there, and also {chosen}, where \
-                 Kyverno deletes it"
+                "deletionPolicy: Retain keeps the object when the template is deleted, like Kyverno. It also keeps the object {chosen}; \
+                 Kyverno deletes it then"
             ),
         ));
     } else if is_synchronized && is_clone {
         findings.push(differs(
             "deletionPolicy",
-            "a copy goes 5 minutes after its source, its namespace's label or the rule; Kyverno deletes it at once with the first two, and \
-             keeps it when the policy goes (deletionPolicy: Retain keeps it always)",
+            "Copyrator deletes a copy 5 minutes after its source, its namespace's label or the rule is removed; Kyverno deletes it at \
+             once with the source or the label, and keeps it when the policy is deleted (deletionPolicy: Retain always keeps it)",
         ));
     } else if is_synchronized {
         let told = match trigger {
             Trigger::Namespace => {
-                "what a namespace is to have no longer, or no template declares, goes after 5 minutes, not at once (deletionGrace: 0s)"
+                "Copyrator deletes an object that no template declares for its namespace any more after 5 minutes, not at once \
+                 (deletionGrace: 0s)"
                     .into()
             }
             Trigger::Objects(_) => format!(
-                "what is made goes at once with its {one}, which owns it; what it is to have no longer, or no template declares, goes \
+                "Kubernetes deletes the object with its owner, the {one}. Copyrator deletes an object that no template declares any more \
                  after 5 minutes, not at once (deletionGrace: 0s)"
             ),
         };
@@ -99,30 +105,30 @@ pub(super) fn behaviour(
         findings.push(differs(
             "forEach.objects",
             format!(
-                "what Copyrator itself makes is not chosen, so that templates make no chains, nor is an object of which expressions can read more \
-                 than 64 KiB; objects of {kind} alone are chosen, and not those of a kind {one} in another group"
+                "the template ignores objects that Copyrator makes, so templates form no chains. It also ignores objects of which \
+                 expressions could read more than 64 KiB, and objects of a kind {one} in another group than {kind}"
             ),
         ));
     }
     if is_clone {
         findings.extend([
-            differs("copy.labels", "labels are carried over, but for the tracking marks of other tools (Argo CD, Flux, Helm, …)"),
-            differs("copy.annotations", "annotations are not carried over: name those that are needed in copy.annotations.keep"),
+            differs("copy.labels", "Copyrator copies all labels except the tracking labels of other tools (Argo CD, Flux, Helm, …)"),
+            differs("copy.annotations", "Copyrator copies no annotations: list those that you need in copy.annotations.keep"),
             differs(
                 "conflictPolicy",
-                "what has the same content is taken over, the rest is reported and stays; Kyverno writes over it",
+                "Copyrator takes over an existing object with the same content, and reports any other as a conflict; Kyverno overwrites it",
             ),
             differs(
                 "authority",
-                "the user who applies the rule must be allowed to read the source and to write in the targets; Kyverno uses the rights of its \
-                 own account",
+                "the user who applies the rule must be allowed to read the source and to write in the target namespaces; Kyverno uses the \
+                 rights of its own ServiceAccount",
             ),
         ]);
     }
     findings.push(differs(
         "uninstall",
-        "set synchronize: false before the rule is taken out of its policy, so that Kyverno leaves what it has made; its labels stay and do \
-         nothing. What goes with a policy differs between Kyverno's versions: try it on one namespace",
+        "set synchronize: false before you delete the rule from its policy, so that Kyverno keeps its objects; its labels stay and have \
+         no effect. Kyverno's versions differ in what they delete with a policy: try it on one namespace",
     ));
     findings
 }

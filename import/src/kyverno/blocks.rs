@@ -31,7 +31,7 @@ pub(super) fn texts(of: &Value, field: &str, lost: &mut Vec<Finding>) -> Vec<Str
     if texts.iter().any(|text| text.is_empty() || !text.chars().all(is_name)) {
         lost.push(none(
             &format!("resources.{field}"),
-            "has an entry that is neither a name nor a glob, so nothing is made",
+            "has an entry that is not a name or glob, so import skips this rule",
         ));
     }
     texts
@@ -47,8 +47,8 @@ pub(super) fn names_users(block: &Value) -> bool {
 /// Returns the message about a block that chooses among `several` by the user of the request.
 pub(super) fn by_user(several: &str) -> String {
     format!(
-        "chooses {several} by the user who makes them (subjects, roles, clusterRoles), which is not seen here, so nothing is made: have \
-         a label say it, and select that"
+        "selects {several} by the user who creates them (subjects, roles, clusterRoles), which Copyrator does not know, so import skips \
+         this rule: label these {several}, and select them by the label"
     )
 }
 
@@ -63,7 +63,10 @@ pub(super) fn selector(value: &Value, about: &str, lost: &mut Vec<Finding>) -> O
     match serde_json::from_value(value.clone()) {
         Ok(selector) if !is_wild => Some(selector),
         _ => {
-            lost.push(none(about, "is not a selector of Kubernetes (a wildcard, say), so nothing is made"));
+            lost.push(none(
+                about,
+                "is not a Kubernetes label selector (it may contain a wildcard), so import skips this rule",
+            ));
             None
         }
     }
@@ -87,7 +90,7 @@ pub(super) fn operations(value: &Value, one: &str, lost: &mut Vec<Finding>) {
     lost.push(match all.contains(&"CREATE") {
         true => differs(
             "operations",
-            format!("the object is wanted as long as the {one} is chosen, not when something is done to it"),
+            format!("Copyrator keeps the object as long as the template selects the {one}; operations on the {one} do not matter"),
         ),
         false => none("match.resources.operations", format!("is {}, {}", all.join(", "), when_changed(one))),
     });
@@ -95,5 +98,7 @@ pub(super) fn operations(value: &Value, one: &str, lost: &mut Vec<Finding>) {
 
 /// Returns the message about a rule that does not act on CREATE.
 pub(super) fn when_changed(one: &str) -> String {
-    format!("which is when the {one} is changed or deleted, and nothing is made here because of that")
+    format!(
+        "so the rule reacts to updates or deletion of the {one}; a Copyrator template does not react to operations"
+    )
 }

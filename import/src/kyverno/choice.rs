@@ -56,7 +56,7 @@ pub(super) fn choice(
     match trigger {
         Trigger::Namespace if home.is_some() => lost.push(none(
             "match.resources.kinds",
-            "is Namespace, and a Policy, which is in a namespace, never matches one, in Kyverno either; write a ClusterPolicy instead",
+            "is Namespace, but a Policy is namespaced and never matches a Namespace: write a ClusterPolicy instead",
         )),
         Trigger::Namespace => choice.terms = chosen,
         Trigger::Objects(_) => {
@@ -73,7 +73,8 @@ pub(super) fn choice(
     if !rule["celPreconditions"].is_null() {
         lost.push(none(
             "celPreconditions",
-            format!("are not understood, so nothing is made: they may choose fewer {}", trigger.several()),
+            format!("are not supported by import, so import skips this rule: without them, the rule could select more \
+             {}", trigger.several()),
         ));
     }
     let can_be_said = !lacks(&lost);
@@ -156,7 +157,7 @@ fn matched(block: &Value, trigger: &Trigger, lost: &mut Vec<Finding>) -> Matched
             "namespaceSelector" if is_of_namespaces => {
                 lost.push(none(
                     "match.resources.namespaceSelector",
-                    "never matches a Namespace, in Kyverno either; write selector instead",
+                    "never matches a Namespace in Kyverno: write selector instead",
                 ));
                 continue;
             }
@@ -173,7 +174,10 @@ fn matched(block: &Value, trigger: &Trigger, lost: &mut Vec<Finding>) -> Matched
                 continue;
             }
             _ => {
-                lost.push(none(&format!("match.resources.{field}"), "is not understood, so nothing is made"));
+                lost.push(none(
+                    &format!("match.resources.{field}"),
+                    "is a field that import does not know, so import skips this rule",
+                ));
                 continue;
             }
         };
@@ -194,7 +198,9 @@ fn annotations(value: &Value, trigger: &Trigger, conditions: &mut Vec<String>, l
                 let key = quoted(key);
                 conditions.push(format!("{key} in {all} && {all}[{key}] == {}", quoted(value)));
             }
-            None => lost.push(none("match.resources.annotations", "has a wildcard, so nothing is made")),
+            None => {
+                lost.push(none("match.resources.annotations", "has a wildcard, so import skips this rule"))
+            }
         }
     }
 }

@@ -29,8 +29,8 @@ pub(super) fn cloned(
     }
     if let Trigger::Objects(kind) = trigger {
         let told = format!(
-            "clones for {}, and a rule copies into namespaces, whatever objects are in them, so nothing is made: give the namespaces that \
-             hold objects of kind {} a label, and write a CopyratorRule with a namespaceSelector where the source is",
+            "clones an object for {}, but a CopyratorRule selects target namespaces only by name and label, so import skips this rule: \
+             label the namespaces with objects of kind {}, and write a CopyratorRule with a namespaceSelector in the source's namespace",
             trigger.several(),
             kind.kind
         );
@@ -38,7 +38,7 @@ pub(super) fn cloned(
         return Vec::new();
     }
     if !choice.conditions.is_empty() {
-        let told = "a rule that copies chooses namespaces by name and label: give the namespaces a label, and select that";
+        let told = "a CopyratorRule selects namespaces only by name and label: label the namespaces, and select them by the label";
         findings.push(none("match", told));
         return Vec::new();
     }
@@ -50,7 +50,7 @@ pub(super) fn cloned(
     let Some(home) = literal(from["namespace"].as_str()) else {
         findings.push(none(
             "generate.clone.namespace",
-            "is not one namespace by name, and a rule that copies lives in that of its source",
+            "is not the name of one namespace; a CopyratorRule must be in the namespace of its source",
         ));
         return Vec::new();
     };
@@ -63,7 +63,7 @@ pub(super) fn cloned(
         let word = written.rsplit('/').next().unwrap_or_default();
         let Some(kind) = Kind::named(word).filter(|kind| kind.is_copied()) else {
             let told = format!(
-                "{written} is not copied: declare it by a CopyratorTemplate, or keep this rule with Kyverno"
+                "a CopyratorRule does not copy {written}: declare the object in a CopyratorTemplate, or keep this rule with Kyverno"
             );
             findings.push(none("generate.kind", told));
             continue;
@@ -77,8 +77,10 @@ pub(super) fn cloned(
                 Ok(selector) => Some(selector),
                 Err(_) if list["selector"].is_null() => Some(LabelSelector::default()),
                 Err(_) => {
-                    findings
-                        .push(none("generate.cloneList.selector", "is not a selector, so no rule is made"));
+                    findings.push(none(
+                        "generate.cloneList.selector",
+                        "is not a label selector, so import makes no rule",
+                    ));
                     return Vec::new();
                 }
             };
@@ -87,7 +89,7 @@ pub(super) fn cloned(
             let (Some(source), Some(name)) = (source, name) else {
                 findings.push(none(
                     "generate.clone.name",
-                    "must name one source object, and both names must be literal, without expressions",
+                    "must name one source object; clone.name and generate.name must not contain expressions",
                 ));
                 return Vec::new();
             };

@@ -58,15 +58,16 @@ pub(super) fn holds(of: &str, block: &Value, trigger: &Trigger, lost: &mut Vec<F
                     all.push(required(variable, "annotations", &one));
                 }
             }
-            _ => {
-                lost.push(none(&about, "cannot be said as names, labels or annotations, so nothing is made"))
-            }
+            _ => lost.push(none(
+                &about,
+                "selects by something other than names, labels and annotations, so import skips this rule",
+            )),
         }
     }
     if all.is_empty() || all.iter().any(String::is_empty) {
         lost.push(none(
             &format!("{of}.resources"),
-            "has an empty list, or nothing beside its kinds, so nothing is made",
+            "has an empty list, or only kinds, so import skips this rule",
         ));
         return None;
     }

@@ -81,7 +81,7 @@ pub(super) fn left_out(trigger: &Trigger, choice: &mut Choice) {
 
 /// The end of a message about an exclusion that has no equivalent.
 const NARROWED: &str =
-    "so nothing is made: without this exclusion, more objects would be selected than today";
+    "so import skips this rule: without the exclusion, the rule would select more objects than today";
 
 /// Excludes the resources that one block matches: by names and labels if possible, else by a condition.
 fn without(block: &Value, trigger: &Trigger, choice: &mut Choice, lost: &mut Vec<Finding>) {
@@ -89,7 +89,7 @@ fn without(block: &Value, trigger: &Trigger, choice: &mut Choice, lost: &mut Vec
     if let Some(operations) = fields.remove("operations") {
         let all: Vec<&str> = operations.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         if !all.contains(&"CREATE") && !all.contains(&"UPDATE") {
-            let told = format!("an exclusion of {} leaves out nothing here", all.join(", "));
+            let told = format!("Copyrator ignores an exclusion by the operation {}", all.join(", "));
             return lost.push(differs("exclude.resources.operations", told));
         }
     }
@@ -102,7 +102,7 @@ fn without(block: &Value, trigger: &Trigger, choice: &mut Choice, lost: &mut Vec
     match only.as_slice() {
         [] => lost.push(none(
             "exclude.resources",
-            format!("leaves out every {}, so nothing is made", trigger.one()),
+            format!("excludes every {}, so import skips this rule", trigger.one()),
         )),
         [field @ ("names" | "namespaces")] if is_of_namespaces || *field == "namespaces" => {
             let names = texts(resources, field, lost);

@@ -87,7 +87,7 @@ fn said(one: &Value, trigger: &Trigger, lost: &mut Vec<Finding>) -> Option<Preco
         (Some(wanted), Some(values), Some(said)) => {
             if !wanted && !is_of_list && values.iter().any(Value::is_string) {
                 let told = format!(
-                    "{operator} compares texts here; Kyverno also compares quantities and durations, so that 1Gi equals 1024Mi"
+                    "{operator} compares strings in Copyrator; Kyverno also compares quantities and durations, so that 1Gi equals 1024Mi"
                 );
                 lost.push(differs("preconditions", told));
             }
@@ -102,7 +102,7 @@ fn said(one: &Value, trigger: &Trigger, lost: &mut Vec<Finding>) -> Option<Preco
         }
         _ => {
             let told = format!(
-                "{key} {operator} has no equivalent that is certain, so nothing is made: write the template by hand, with \
+                "import cannot translate {key} {operator} with certainty, so it skips this rule: write the template by hand, with \
                  includeWhen"
             );
             lost.push(none("preconditions", told));

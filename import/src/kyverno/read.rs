@@ -98,15 +98,15 @@ fn lost(spec: &Value, generating: usize) -> Vec<Finding> {
     if spec["applyRules"] == "One" && generating > 1 {
         lost.push(none(
             "spec.applyRules",
-            "is One, so that only the first rule that matches makes its object, and nothing is made: make a policy of each \
-             rule, and exclude what the earlier ones match",
+            "is One: Kyverno applies only the first matching rule, which Copyrator cannot do, so import skips this policy. Write one \
+             policy for each rule, and exclude in each the resources that the earlier rules match",
         ));
     }
     let conditions = &spec["webhookConfiguration"]["matchConditions"];
     if !conditions.is_null() && conditions.as_array().is_none_or(|all| !all.is_empty()) {
         lost.push(none(
             "spec.webhookConfiguration.matchConditions",
-            "are not read, so nothing is made: they may choose less",
+            "are not supported by import, so import skips this policy: without them, the rule could select more objects",
         ));
     }
     lost
@@ -146,8 +146,8 @@ impl PolicyException {
             means(&self.policy, &policy) && self.rules.iter().any(|written| means(written, &rule.name));
         named.then(|| {
             let told = format!(
-                "{} makes an exception of this rule, so nothing is made: leave out the same by exclude, and import \
-                 again without it",
+                "PolicyException {} exempts resources from this rule, so import skips the rule: add these resources to exclude, and \
+                 import again without the exception",
                 self.by
             );
             none("PolicyException", told)

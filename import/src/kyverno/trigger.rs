@@ -142,15 +142,15 @@ pub(super) fn triggers(of: &Value, owner: Option<&Owner>) -> (Vec<Trigger>, Vec<
         }
     }
     if all.is_empty() && findings.is_empty() {
-        let told = "names no kind, so that the rule is for every kind, and nothing is made: a template is for each of the Namespaces, or \
-            for each object of one kind";
+        let told = "names no kind, so the rule matches every kind and import skips it: a template is for Namespaces, or for objects of \
+         one kind";
         findings.push(none("match.resources.kinds", told));
     } else if is_all && findings.is_empty() {
         all.retain(|trigger: &Trigger| blocks.iter().all(|block| trigger.is_meant(block)));
         if all.is_empty() {
             findings.push(none(
                 "match.all",
-                "has blocks for different kinds, so that the rule selects nothing, in Kyverno either",
+                "has blocks for different kinds, so the rule matches no object in Kyverno",
             ));
         }
     }
@@ -176,31 +176,27 @@ fn read(written: &str, owner: Option<&Owner>) -> Result<Trigger, String> {
         _ => ("", "", ""),
     };
     if written.contains(['*', '?']) && !is_kind(kind) {
-        return Err(format!(
-            "{written} stands for many kinds, and nothing is made for it: name the kinds, one by one"
-        ));
+        return Err(format!("{written} matches several kinds, so import skips it: list each kind by name"));
     }
     if !is_kind(kind) {
-        return Err(format!(
-            "{written} is not a kind, but a subresource, say: it cannot be said for what something is made, so that nothing is"
-        ));
+        return Err(format!("{written} is not a kind (perhaps a subresource), so import skips it"));
     }
     if kind == "Namespace" && ["*", ""].contains(&group) {
         return Ok(Trigger::Namespace);
     }
     if is_cluster_scoped(kind) {
         return Err(format!(
-            "is for {kind}, whose objects are in no namespace, and a template makes objects in the namespace of the object that it is \
-             for: keep this rule with Kyverno"
+            "{kind} is cluster-scoped, but a template with forEach.objects makes objects in the namespace of each object: keep this rule \
+             with Kyverno"
         ));
     }
     if kind == "Secret" && ["*", ""].contains(&group) {
-        return Err("is for Secrets, and no template is: their values would be read into other objects. Where a Secret is copied, write a \
-             CopyratorRule in its namespace"
+        return Err("a template cannot select Secrets, because its expressions could put their values into other objects. To copy a \
+         Secret, write a CopyratorRule in the template's namespace"
             .into());
     }
     if kind == "Event" || group == crate::api::GROUP {
-        return Err(format!("is for {written}, and no template is for these: keep this rule with Kyverno"));
+        return Err(format!("a template cannot select {written}: keep this rule with Kyverno"));
     }
     let owned = owner.filter(|owner| owner.kind == kind).map(|owner| owner.api_version.as_str());
     let is_wide = |part: &str| part == "*";

@@ -157,8 +157,8 @@ impl CaKeeper {
             } else {
                 let hooks = lacking.join(", ");
                 self.tell(format!(
-                    "the rotation of the CA waits: its next CA is not in the caBundle of {hooks}; is copyrator.dev/hands-off on \
-                     a webhook configuration, or does another tool write it?"
+                    "the rotation of the CA waits, because the caBundle of {hooks} lacks the next CA: check whether a webhook \
+                     configuration has the annotation copyrator.dev/hands-off, or another tool writes it"
                 ));
             }
             let bundle = rotation.secret.trust_bundle(now);
@@ -168,7 +168,7 @@ impl CaKeeper {
             return Ok(bundle);
         }
         let next = rotation.take(&step, &self.times, now).map_err(CaError::Issue)?;
-        tracing::info!(?step, ca = next.secret.current.fingerprint(), "a step in the rotation of the CA");
+        tracing::info!(?step, ca = next.secret.current.fingerprint(), "the rotation of the CA made a step");
         self.write(secret, next, now).await
     }
 
@@ -185,17 +185,17 @@ impl CaKeeper {
         let due = since + self.times.propagation * TORN_FOR;
         if due <= now {
             tracing::warn!(
-                "Secret {}/{CA_SECRET} held no usable CA, and is replaced by {}",
+                "Secret {}/{CA_SECRET} has no usable CA; Copyrator replaces the CA by {}",
                 self.namespace,
-                if good.is_some() { "the last good one" } else { "a new one" }
+                if good.is_some() { "the last valid CA" } else { "a new one" }
             );
             let replacement = good.map_or_else(|| self.fresh(now), Ok)?;
             return self.write(secret, replacement, now).await;
         }
-        let replacement = if good.is_some() { "the last good one, which is in use" } else { "a new one" };
+        let replacement = if good.is_some() { "the last valid CA, which is in use" } else { "a new one" };
         self.tell(format!(
-            "Secret {}/{CA_SECRET} holds no usable CA ({source}): restore the Secret, or delete it, and Copyrator makes a new \
-             CA; at {} Copyrator replaces the CA by {replacement}",
+            "Secret {}/{CA_SECRET} has no usable CA ({source}): restore the Secret, or delete it, and Copyrator makes a new CA; at {} \
+             Copyrator replaces the CA by {replacement}",
             self.namespace,
             jiff::Timestamp::try_from(due).map_or_else(|_| "?".to_owned(), |due| format!("{due:.0}")),
         ));
@@ -289,7 +289,7 @@ impl CaKeeper {
                 self.tell(error.to_string());
                 return Err(error.into());
             }
-            Err(error) => self.tell(format!("{error}; the last good CA stays trusted")),
+            Err(error) => self.tell(format!("{error}; Copyrator still trusts the last valid CA")),
         }
         Ok(memory.mounted.iter().map(|(authority, _)| authority.pem()).collect())
     }
@@ -302,12 +302,12 @@ impl CaKeeper {
 
     fn well(&self) {
         if self.told.holds() {
-            tracing::info!("the CA is in order again");
+            tracing::info!("the CA is valid again");
         }
     }
 
     fn name(&self) -> String {
-        format!("Secret {}/{CA_SECRET}, which holds the webhook's CA", self.namespace)
+        format!("Secret {}/{CA_SECRET} with the webhook's CA", self.namespace)
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

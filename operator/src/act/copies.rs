@@ -221,14 +221,14 @@ impl CopyWriter {
         let refused = |message| Err(Outcome::Refused { reason: WriteFault::NoRoom, message });
         let Some(quotas) = quotas.ok().filter(|_| is_whole) else {
             return refused(format!(
-                "a ResourceQuota of {} is exceeded, and not all of them could be read",
+                "exceeded quota in namespace {}, and Copyrator could not read all ResourceQuotas there",
                 slot.namespace
             ));
         };
         match without_room(&quotas, slot.kind, old, successor) {
             None => Ok(()),
             Some((quota, resource)) => refused(format!(
-                "the ResourceQuota {quota} has no room for it ({resource}), not even in the place of the old object"
+                "exceeded quota: ResourceQuota {quota} has no room for the new object ({resource}), even after deletion of the old object"
             )),
         }
     }
@@ -429,7 +429,7 @@ impl CopyWriter {
 
 /// Returns the outcome of a replacement that ended before the deletion.
 fn not_replaced(outcome: Outcome) -> Outcome {
-    let said = |why: String| format!("not replaced, and holds the content of before, because {why}");
+    let said = |why: String| format!("not replaced, so the object keeps its old content: {why}");
     match outcome {
         Outcome::Refused { reason, message } => Outcome::Refused { reason, message: said(message) },
         // A creation does not fail because a field is immutable, so the refusal has a different reason.
@@ -457,13 +457,13 @@ fn occupied_by(slot: &ObjectKey, found: Option<&ObjectMeta>, now: Timestamp) -> 
     }
     if !slot.kind.is_copied() {
         let message = format!(
-            "{slot} is there already, and Copyrator did not make it: remove or rename it, exclude the namespace, or have the template \
-             give another name"
+            "{slot} already exists, and Copyrator did not make it: remove or rename the object, exclude the namespace, or change the name \
+             in the template"
         );
         return Outcome::Refused { reason: WriteFault::Conflict, message };
     }
     let message = format!(
-        "{slot} is there already, and Copyrator never writes it: exclude the namespace, or set copy.name"
+        "{slot} already exists, and Copyrator never overwrites such an object: exclude the namespace, or set copy.name"
     );
     Outcome::Refused { reason: WriteFault::Conflict, message }
 }
@@ -492,6 +492,6 @@ mod tests {
         let is_told = matches!(&found, Outcome::Refused { reason, .. } if *reason == conflict);
         assert!(is_told, "a mark without labels is somebody's own: {found:?}");
         let Outcome::Refused { reason: WriteFault::Conflict, message } = meant(&made(10)) else { panic!() };
-        assert!(message.starts_with("ServiceAccount shop/default is there already"), "{message}");
+        assert!(message.starts_with("ServiceAccount shop/default already exists"), "{message}");
     }
 }

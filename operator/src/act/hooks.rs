@@ -42,9 +42,9 @@ use crate::{
 };
 
 /// The readiness remark if a hook stamps authors.
-const STAMPED_BY_HOOK: &str = "stamped by the hook author.copyrator.dev, since the API server does not stamp by itself \
-     (it does from Kubernetes 1.36 on, by the MutatingAdmissionPolicy copyrator-author): while no webhook answers, rules \
-     and monitors cannot be written";
+const STAMPED_BY_HOOK: &str = "the hook author.copyrator.dev records the authors of rules and monitors, because the API server does not \
+ record them (from Kubernetes 1.36, the MutatingAdmissionPolicy copyrator-author does): while no webhook answers, the API server refuses \
+ writes of rules and monitors";
 /// The hook that the canary passes.
 const OWN_KINDS: &str = "own-kinds.copyrator.dev";
 
@@ -74,8 +74,8 @@ pub(crate) enum HookError {
     },
     /// The canary did not reach the webhook, for this reason.
     #[error(
-        "the API server's calls do not reach the webhook yet, so that no hook is in force ({0}): \
-         is a webhook running, and does the API server reach it?"
+        "the API server cannot call the webhook yet, so no hook is in force ({0}): check that a webhook pod runs and that the API server \
+         can reach it"
     )]
     Unreached(String),
     /// A different replica may be the leader: nothing was written.
@@ -193,7 +193,7 @@ impl HookWriter {
             }
             tracing::warn!(
                 annotation = HANDS_OFF,
-                "the webhook configurations named {NAME} are left as they are, until neither carries the annotation"
+                "Copyrator does not update the webhook configurations {NAME} until you remove the annotation from both"
             );
             return Ok(());
         }
@@ -301,7 +301,10 @@ impl HookWriter {
             None => so_far,
         };
         if stamper != so_far {
-            tracing::info!(?stamper, "authors of rules and monitors are stamped by another than before");
+            tracing::info!(
+                ?stamper,
+                "the authors of rules and monitors are now recorded by a different component"
+            );
         }
         match stamper {
             Stamper::ApiServer => self.stamps.holds(),
@@ -322,8 +325,10 @@ impl HookWriter {
     async fn owner(&self) -> Result<Option<OwnerReference>, HookError> {
         let Some(name) = &self.owner_cluster_role else { return Ok(None) };
         let api: Api<ClusterRole> = Api::all(self.client.clone());
-        let role =
-            api.get(name).await.map_err(failed(format!("read ClusterRole {name}, which owns the hooks")))?;
+        let role = api
+            .get(name)
+            .await
+            .map_err(failed(format!("read ClusterRole {name}, the owner of the hooks")))?;
         Ok(role.owner_ref(&()))
     }
 

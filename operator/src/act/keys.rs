@@ -74,7 +74,7 @@ impl KeyKeeper {
                 match written.await {
                     Ok(_) => {
                         tracing::warn!(
-                            "Secret {namespace}/{KEY_SECRET} was gone, and is put back with the key in use"
+                            "Secret {namespace}/{KEY_SECRET} was deleted; Copyrator creates it again with the key in use"
                         );
                         Ok(Some(key.clone()))
                     }
@@ -92,8 +92,8 @@ impl KeyKeeper {
         let amiss = match stored {
             Ok(stored) if stored.as_ref().is_none_or(|stored| stored.id() == key.id()) => None,
             Ok(_) => Some(format!(
-                "Secret {namespace}/{KEY_SECRET} holds another key of digests than the one in use: restore it, or restart \
-                 the reconcilers for it to count"
+                "Secret {namespace}/{KEY_SECRET} has a different digest key than the reconciler uses: restore the Secret, or restart the \
+                 reconcilers to use the new key"
             )),
             Err(torn @ KeyError::Torn { .. }) => Some(torn.to_string()),
             Err(error) => return Err(error),
@@ -199,7 +199,9 @@ mod tests {
         keeper.keep(&key).await.unwrap();
         assert_eq!(readiness.to_string(), "ready\n");
 
-        for (held, says) in [(vec![8; DigestKey::LENGTH], "holds another key"), (vec![8], "has no key")] {
+        for (held, says) in
+            [(vec![8; DigestKey::LENGTH], "has a different digest key"), (vec![8], "has no key")]
+        {
             let other = json!(holding(&held));
             *secret.lock().unwrap() = Some(other.clone());
             keeper.keep(&key).await.unwrap();

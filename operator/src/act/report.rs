@@ -113,7 +113,7 @@ impl Reporter {
         match (outcome, action) {
             (Outcome::Done, CopyAction::Write(write)) if taken_over.is_some() => {
                 let note = format!(
-                    "{slot} was there before, and has been taken over as its conflictPolicy says: it is a copy of {} now",
+                    "took over the existing {slot}, as conflictPolicy allows: the object is now a copy of {}",
                     write.source
                 );
                 self.about_copy(EventType::Normal, "ObjectTakenOver", note, slot, of_rule, taken_over).await;
@@ -182,7 +182,7 @@ impl Reporter {
         what: &str,
     ) {
         let (reason, note) = (state.reason(), format!("{} {}: {what}", workload.kind, workload.name));
-        tracing::warn!(%workload, reason, what, "its restarts do not succeed");
+        tracing::warn!(%workload, reason, what, "the restarts of a workload do not succeed");
         let workload = self.about_workload(workload);
         for about in monitors.iter().map(|monitor| self.about_monitor(monitor)).chain([workload]) {
             self.event(EventType::Warning, reason, note.clone(), &about, None).await;
@@ -232,8 +232,8 @@ impl Reporter {
         let event = Event { type_, reason: reason.into(), note: Some(note), action, secondary };
         match tokio::time::timeout(WRITE_TIMEOUT, self.recorder.publish(&event, about)).await {
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::debug!(reason, %error, "an Event could not be published"),
-            Err(_) => tracing::debug!(reason, "an Event could not be published: no answer in time"),
+            Ok(Err(error)) => tracing::debug!(reason, %error, "cannot publish an Event"),
+            Err(_) => tracing::debug!(reason, "cannot publish an Event: no answer in time"),
         }
     }
 
@@ -305,22 +305,22 @@ fn verb(action: &CopyAction) -> &'static str {
 
 /// Returns why the object in the slot was deleted; `None` for an object that was not deleted.
 fn deletion(slot: &ObjectKey, action: &CopyAction, told: &Told<'_>) -> Option<String> {
-    const NO_UPDATE: &str = "no update turns it into what is declared";
+    const NO_UPDATE: &str = "an update cannot change an immutable field";
     let why_not = match told.outcome {
         Outcome::Done if told.deleted => {
-            return Some(format!("deleted {slot} and made it anew: {NO_UPDATE}"));
+            return Some(format!("deleted {slot} and created it again: {NO_UPDATE}"));
         }
         Outcome::Done => {
             let is_removal = matches!(action, CopyAction::Delete(_));
-            return is_removal.then(|| format!("deleted {slot}: no rule or template asks for it any more"));
+            return is_removal.then(|| format!("deleted {slot}: no rule or template declares it any more"));
         }
         Outcome::Refused { message, .. } | Outcome::Retry { message, .. } => message.as_str(),
         other => other.label(),
     };
     told.deleted.then(|| {
         format!(
-            "deleted {slot} to make it anew, since {NO_UPDATE} and a dry run of the new one was accepted; it is not there again \
-             yet: {why_not}"
+            "deleted {slot} to create it again, because {NO_UPDATE} and a dry run of the new object succeeded; the new object does not \
+             exist yet: {why_not}"
         )
     })
 }

@@ -58,7 +58,7 @@ impl Reporter {
                 ("rollout", Some("rollout"), format!("restarted because {}", why.text()))
             }
             RestartAction::RemovePods { how, .. } => {
-                ("remove_pods", Some(word(*how)), format!("a pod is replaced, since {}", why.text()))
+                ("remove_pods", Some(word(*how)), format!("replaced a pod because {}", why.text()))
             }
         };
         self.count(verb, outcome.label());
@@ -81,7 +81,7 @@ impl Reporter {
         self.count("remove_pods", outcome.label());
         self.restarts.count(word(how), outcome, why.lag);
         let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
-        let note = format!("pods are replaced, since {}: {}", because(&why.causes), names.join(", "));
+        let note = format!("replaced pods because {}: {}", because(&why.causes), names.join(", "));
         self.restarted(outcome, note, why, &self.about_monitor(monitor)).await;
     }
 
@@ -112,7 +112,7 @@ impl Reporter {
         else {
             return;
         };
-        tracing::warn!(%workload, reason, text, "not all of a workload is understood");
+        tracing::warn!(%workload, reason, text, "Copyrator cannot interpret a part of this workload");
         self.event_of(EventType::Warning, reason, text, &self.about_workload(workload), None).await;
     }
 

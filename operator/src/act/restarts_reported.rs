@@ -56,10 +56,10 @@ impl Default for Restarts {
 
 impl Restarts {
     pub(super) fn register(&self, registry: &mut Registry) {
-        let help = "Restarts by strategy and outcome: of workloads, or of single pods";
+        let help = "Restarts of workloads, or of single pods, by strategy and outcome";
         registry.register("restarts", help, self.counts.clone());
-        let help = "Seconds from the last change of content, which has a resolution of one, until the restart for it was \
-                    written; of pods that are replaced one by one, each";
+        let help = "Seconds from the last change of content until Copyrator wrote the restart, for each workload or single pod; the time \
+         of a change has a resolution of one second";
         registry.register("restart_lag_seconds", help, self.lag.clone());
     }
 

@@ -35,7 +35,7 @@ use crate::{
 
 /// Error: a watch has ended although nothing stopped it.
 #[derive(Debug, thiserror::Error)]
-#[error("a watch of ConfigMaps or Secrets has ended by itself")]
+#[error("a watch of ConfigMaps or Secrets ended unexpectedly")]
 pub(crate) struct Ended(#[source] Option<JoinError>);
 
 /// Keeps the running watches in line with the needed watches, until `stop`. `widened` signals that more
@@ -123,7 +123,7 @@ impl Running {
         self.observer.leave(&superfluous);
         tracing::info!(
             watches = superfluous.len(),
-            "watches of ConfigMaps and Secrets have ended: nothing needs them"
+            "stopped watches of ConfigMaps and Secrets that no declaration needs"
         );
         Ok(())
     }

@@ -42,7 +42,7 @@ impl Health {
     /// Notes that the list or watch works.
     pub(crate) fn works(&mut self) {
         if self.trouble.take().is_some_and(|trouble| trouble.is_told) {
-            tracing::info!(list = %self.list, "what could not be read is read again");
+            tracing::info!(list = %self.list, "Copyrator can read these objects again");
             self.tell(None);
         }
     }
@@ -64,7 +64,7 @@ impl Health {
 
     fn tell(&self, failing: Option<FailingList>) {
         if let Some(failing) = &failing {
-            tracing::error!(list = %self.list, since = %failing.since, why = failing.why, "a list or watch fails");
+            tracing::error!(list = %self.list, since = %failing.since, why = failing.why, "cannot list or watch");
         }
         let list = self.list.clone();
         self.observer.change(&Changed::Lists, |world| world.note_failing(list, failing));

@@ -47,7 +47,7 @@ pub(crate) async fn poll(client: Client, place: Arc<str>, observer: Observer, st
             Err(_) => Some(format!("no answer in {TIMEOUT:?}")),
         };
         if failed.is_some() && failed != told {
-            tracing::warn!(namespace = %place, error = failed, "a namespace cannot be read; it is tried again");
+            tracing::warn!(namespace = %place, error = failed, "cannot read a namespace; Copyrator tries again");
         }
         told = failed;
         tokio::select! {

@@ -85,11 +85,7 @@ impl Observer {
     /// Notes that an object cannot be read. The facts of the object's last readable version stay.
     pub(super) fn leave_out(&self, changed: &Changed, left: &Unreadable) {
         let Some(object) = changed.unread_object().filter(|_| left.metadata.name.is_some()) else {
-            return tracing::error!(
-                ?changed,
-                why = left.why,
-                "an object that cannot be named cannot be read"
-            );
+            return tracing::error!(?changed, why = left.why, "cannot read an object without a valid name");
         };
         let named = object.to_string();
         let mut is_news = false;
@@ -101,7 +97,7 @@ impl Observer {
             tracing::error!(
                 object = named,
                 why = left.why,
-                "an object cannot be read: Copyrator changes neither the object nor what it has made from the object"
+                "cannot read an object: Copyrator changes neither the object nor its copies"
             );
         }
     }
@@ -152,9 +148,9 @@ impl Observer {
         if moved {
             match world.unseen(place) {
                 Some((_, why)) => {
-                    tracing::warn!(namespace = %place, why, "a namespace has gone out of sight")
+                    tracing::warn!(namespace = %place, why, "Copyrator can no longer read a namespace")
                 }
-                None => tracing::info!(namespace = %place, "a namespace has come into sight"),
+                None => tracing::info!(namespace = %place, "Copyrator can read a namespace now"),
             }
         }
         let complete = world.is_complete();

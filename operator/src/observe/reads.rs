@@ -25,7 +25,7 @@ impl Collector for Reads {
             (world.unreadable().count(), world.failing_lists().count())
         };
         for (name, help, number) in [
-            ("objects_unreadable", "Objects that cannot be read, and are left as they are", objects),
+            ("objects_unreadable", "Objects that Copyrator cannot read and does not change", objects),
             ("lists_failing", "Lists and watches that have failed for a minute", lists),
         ] {
             let gauge = ConstGauge::new(number as i64);

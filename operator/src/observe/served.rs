@@ -25,7 +25,7 @@ pub(crate) enum ServedError {
     #[error("cannot read the published schema of {GROUP}/{VERSION}")]
     Failed(#[source] Box<kube::Error>),
     /// The path of the schema gives no valid request.
-    #[error("cannot ask for the published schema of {GROUP}/{VERSION}")]
+    #[error("cannot request the published schema of {GROUP}/{VERSION}")]
     Request(#[source] http::Error),
 }
 
@@ -48,8 +48,8 @@ fn told(lacking: &[String]) -> Option<String> {
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
     (!named.is_empty()).then(|| {
         format!(
-            "the CustomResourceDefinitions are older than this binary, and the API server drops {}{more}: \
-             copyrator crds | kubectl apply --server-side -f - (or upgrade the chart that brought them)",
+            "the CustomResourceDefinitions are older than this binary, so the API server drops {}{more}: copyrator crds | kubectl apply \
+             --server-side -f - (or upgrade the chart)",
             named.join(", ")
         )
     })

@@ -105,7 +105,7 @@ async fn begin<W: Watched>(
             // Do not list before the definition exists: a list that begins while the definition is created
             // would belong to no definition.
             Ok(Found::Absent) => {
-                intake.fail(format!("CustomResourceDefinition {name} is gone"), course);
+                intake.fail(format!("CustomResourceDefinition {name} not found"), course);
                 return FAILED_AGAIN;
             }
             Ok(Found::There | Found::Unread) => {}
@@ -152,7 +152,7 @@ async fn follow<W: Watched>(
                     return if refusal(&error).is_some() { REFUSED_AGAIN } else { FAILED_AGAIN };
                 }
                 let place = intake.place.as_deref();
-                tracing::warn!(store = ?W::STORE, place, %error, "watch failed; it is tried again");
+                tracing::warn!(store = ?W::STORE, place, %error, "a watch failed; Copyrator tries again");
                 if is_refused {
                     return REFUSED_AGAIN;
                 }
@@ -235,7 +235,7 @@ impl<W: Watched> Intake<W> {
         let place = self.place.as_deref();
         course.health.fails(&error);
         if course.told.as_ref() != Some(&error) {
-            tracing::warn!(store = ?W::STORE, place, error, "watch failed; it is begun anew until it succeeds");
+            tracing::warn!(store = ?W::STORE, place, error, "a watch failed; Copyrator restarts it until it succeeds");
         }
         course.told = Some(error);
     }
@@ -259,8 +259,10 @@ impl<W: Watched> Intake<W> {
         self.definition = match tokio::time::timeout(TIMEOUT, definition(&client, name)).await {
             Ok(Ok(Some(definition))) => Some(definition),
             Ok(Ok(None)) => return Ok(Found::Absent),
-            Ok(Err(error)) => return Err(format!("CustomResourceDefinition {name} cannot be read: {error}")),
-            Err(_) => return Err(format!("CustomResourceDefinition {name} cannot be read in {TIMEOUT:?}")),
+            Ok(Err(error)) => return Err(format!("cannot read CustomResourceDefinition {name}: {error}")),
+            Err(_) => {
+                return Err(format!("cannot read CustomResourceDefinition {name}: no answer in {TIMEOUT:?}"));
+            }
         };
         Ok(Found::There)
     }

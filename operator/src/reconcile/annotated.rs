@@ -141,7 +141,7 @@ impl AnnotatedHandler {
         match self.copies.grant(source, &grant.version, &grant.proof).await {
             Outcome::Done => {
                 self.pace.told(key);
-                let message = format!("{} may do what the annotations declare", grant.identity);
+                let message = format!("{} has the rights that the annotations need", grant.identity);
                 self.reporter
                     .status_event(
                         source,
@@ -154,13 +154,13 @@ impl AnnotatedHandler {
             // The watch will report a newer version soon.
             Outcome::Stale => Again::Backoff(None),
             Outcome::Retry { after, message, .. } => {
-                tracing::warn!(%source, %message, "cannot write what was granted");
+                tracing::warn!(%source, %message, "cannot record the granted rights on the object");
                 Again::Backoff(after)
             }
             // Without the proof, the API server is asked about the author once more after the next start.
             Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message) => {
                 self.pace.told(key);
-                tracing::warn!(%source, %message, "what was granted could not be written");
+                tracing::warn!(%source, %message, "cannot record the granted rights on the object");
                 Again::Refused
             }
         }

@@ -20,7 +20,10 @@ impl DigestKeyHandler {
         match self.keeper.keep(&key).await {
             Ok(()) => Again::After(LOOK_EVERY),
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the key of digests is not kept");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot keep the Secret with the digest key"
+                );
                 Again::Backoff(None)
             }
         }

@@ -65,7 +65,7 @@ impl CopyGuard {
         // could quote values, so it is dropped.
         let judge = move || guards.refusal(&new, old.as_deref(), now());
         let judged = tokio::task::spawn_blocking(judge).await;
-        let refusal = judged.map_err(|_| "judging it by the policies present ended in a panic".to_owned());
+        let refusal = judged.map_err(|_| "the check against the policies panicked".to_owned());
         match refusal.and_then(|refusal| refusal.map_err(|error| error.to_string())) {
             Ok(None) => Ok(()),
             Ok(Some(message)) | Err(message) => {

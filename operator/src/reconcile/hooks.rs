@@ -101,7 +101,10 @@ impl HooksHandler {
                 Again::After(CANARY_AGAIN)
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the hooks are not in order");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the webhook configurations are not correct"
+                );
                 Again::Backoff(None)
             }
         }
@@ -142,7 +145,7 @@ impl HooksHandler {
                 Ok(live) => Ok(live),
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "whether policies are in force is not known");
+                    tracing::warn!(error, "cannot check whether the policies are in force");
                     return;
                 }
             },

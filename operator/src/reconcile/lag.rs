@@ -34,7 +34,7 @@ impl Default for Lag {
 impl Lag {
     /// Adds the histogram to a registry.
     pub(super) fn register(&self, registry: &mut Registry) {
-        let help = "Seconds from when a change was seen until a copy was written";
+        let help = "Seconds from the event of a change until the copy was written";
         registry.register("copy_lag_seconds", help, self.seconds.clone());
     }
 

@@ -61,34 +61,34 @@ impl Collector for Snapshot {
         let ((depths, running), ages) = (queue.depth(), queue.ages());
         let ages = ages.map(|age| age.as_secs_f64());
         by_lane(&mut encoder, "queue_depth", "Keys that wait", &depths.map(|depth| depth as f64))?;
-        by_lane(&mut encoder, "queue_oldest_seconds", "How long the first key has waited", &ages)?;
-        gauge(&mut encoder, "in_flight", "Keys that are being looked at", running)?;
+        by_lane(&mut encoder, "queue_oldest_seconds", "Seconds that the first key has waited", &ages)?;
+        gauge(&mut encoder, "in_flight", "Keys that the reconciler is processing", running)?;
         let throttle = queue.throttle();
-        let help = "How many keys are looked at together at most, new namespaces aside";
+        let help = "Maximum number of keys that the reconciler processes at once, without new namespaces";
         gauge(&mut encoder, "in_flight_limit", help, throttle.limit())?;
         let unlisted = self.context.world().data_scope().map_or(0, |scope| scope.unlisted().count());
-        let help = "Watches of ConfigMaps and Secrets that must be listed before anything is decided";
+        let help = "Watches of ConfigMaps and Secrets whose first list is not complete yet";
         gauge(&mut encoder, "watches_unlisted", help, unlisted)?;
         let busy = ConstCounter::new(throttle.times_busy());
-        let help = "Requests that the API server was too busy for, or did not answer in time";
+        let help = "Requests that the API server rejected because it was too busy, or did not answer in time";
         busy.encode(encoder.encode_descriptor("api_busy", help, None, busy.metric_type())?)?;
         let all = self.tallies.lock();
         let sum = |count: fn(&Tally) -> usize| all.values().map(count).sum();
         for (name, help, number) in [
             (
                 "copies_desired",
-                "Copies that should exist, of rules and templates that may write",
+                "Copies that should exist, for rules and templates that may write",
                 sum(|tally| tally.desired),
             ),
-            ("copies_current", "Copies of them that are in order", sum(|tally| tally.current)),
+            ("copies_current", "Copies that are in order", sum(|tally| tally.current)),
             (
                 "copies_conflicting",
-                "Copies that something else is in the way of",
+                "Copies that Copyrator cannot write because another object has their name",
                 sum(|tally| tally.conflicting),
             ),
             (
                 "copies_failed",
-                "Copies that were refused, or could not be written or deleted",
+                "Copies that Copyrator could not write or delete, or that the API server refused",
                 sum(|tally| tally.failed),
             ),
         ] {
@@ -106,7 +106,7 @@ impl Snapshot {
         let leads = self.context.queue().is_open();
         let (name, help) = (
             "policies_off",
-            "ConfigPolicies that judge no writes: invalid, or not asked about, by failurePolicy",
+            "ConfigPolicies that check no writes (invalid, or without a hook), by failurePolicy",
         );
         let mut family = encoder.encode_descriptor(name, help, None, ConstGauge::new(0).metric_type())?;
         for (word, failure) in [("Fail", FailurePolicy::Fail), ("Ignore", FailurePolicy::Ignore)] {
@@ -124,12 +124,12 @@ impl Snapshot {
     fn restarts(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let world = self.context.world();
         let rolling = if self.context.queue().is_open() { under_way(&world, now()).len() } else { 0 };
-        gauge(encoder, "rollouts_under_way", "Restarts of ours under way, stuck ones aside", rolling)?;
+        gauge(encoder, "rollouts_under_way", "Restarts in progress, without stuck restarts", rolling)?;
         let open = world.memory().workloads().filter(|(_, memory)| memory.is_circuit_open()).count();
-        let help = "Workloads that do not become ready after restarts, and are left alone";
+        let help = "Workloads that do not become ready after restarts, so Copyrator restarts them less often";
         gauge(encoder, "circuits_open", help, open)?;
         let taken_back = world.memory().workloads().filter(|(_, memory)| memory.is_taken_back()).count();
-        let help = "Workloads with pods that run older content, since somebody took a restart back";
+        let help = "Workloads with pods that run older content, because another writer undid a restart";
         gauge(encoder, "restarts_taken_back", help, taken_back)?;
         let mut waiting: BTreeMap<&str, i64> = BTreeMap::new();
         for wait in world.memory().waits() {

@@ -49,7 +49,8 @@ impl MonitorHandler {
             Ok(Asked::Settled) => ask_again(account, after.as_ref()).map_or(Again::OnChange, Again::After),
             Ok(Asked::Waits(delay)) => Again::After(delay),
             Err(error) => {
-                tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "its authority is not known");
+                tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "cannot check the rights of the author or \
+                 ServiceAccount");
                 self.context
                     .world_mut()
                     .forget_monitor_authority(monitor, |known| account && is_too_old(known, now()));

@@ -62,7 +62,7 @@ impl RuleHandler {
             }
             Ok(Asked::Waits(delay)) => Again::After(delay),
             Err(error) => {
-                tracing::warn!(%rule, error = &error as &dyn std::error::Error, "its authority is not known");
+                tracing::warn!(%rule, error = &error as &dyn std::error::Error, "cannot check the rights of the author or ServiceAccount");
                 let too_old = |known: &_| withdrawable && is_too_old(known, now());
                 self.context.world_mut().forget_rule_authority(rule, too_old);
                 Again::Backoff(None)

@@ -54,7 +54,7 @@ enum ScanError {
     #[error(transparent)]
     Page(#[from] ContentError),
     /// Judging an object panicked. The message of the panic could quote values, so it is dropped.
-    #[error("judging a {0:?} by the policies present ended in a panic")]
+    #[error("the check of a {0:?} against the policies panicked")]
     Panic(PolicyKind),
 }
 
@@ -99,7 +99,7 @@ impl Scanner {
                 Ok(()) => Ok(busy),
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "existing objects could not be checked against the policies");
+                    tracing::warn!(error, "cannot check existing objects against the policies");
                     self.has_unjudged.fetch_or(has_unjudged, Ordering::Relaxed);
                     self.request();
                     Err(busy)
@@ -155,7 +155,7 @@ impl Scanner {
             seen,
             policies = standing.len(),
             ?busy,
-            "existing objects were checked against the policies"
+            "checked existing objects against the policies"
         );
         let told: Vec<_> = standing.keys().cloned().collect();
         self.context.world_mut().set_scan_results(standing);

@@ -70,7 +70,7 @@ impl SelectedPods {
             Err(Unplanned::Soon) => return Again::After(SOON),
             Err(Unplanned::Unlisted) => return Again::OnChange,
             Err(Unplanned::Failed(_, error)) => {
-                tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "cannot plan its pods");
+                tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "cannot plan the restarts of a monitor's pods");
                 return Again::Backoff(None);
             }
         };
@@ -116,7 +116,7 @@ impl SelectedPods {
             // The monitor or the object was written meanwhile.
             Outcome::Stale => Again::Backoff(None),
             outcome => {
-                tracing::warn!(%monitor, outcome = outcome.label(), "cannot record what its pods run with");
+                tracing::warn!(%monitor, outcome = outcome.label(), "cannot record the content that a monitor's pods run with");
                 Again::Backoff(None)
             }
         }

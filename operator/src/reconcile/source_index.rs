@@ -50,7 +50,7 @@ impl SourceIndexHandler {
                 Ok(live) => listed = told(&live),
                 Err(ContentError::Gone(_)) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "the index of annotated sources cannot be read");
+                    tracing::warn!(%error, "cannot read the index of annotated sources");
                     tokio::time::sleep(READ_AGAIN).await;
                     continue;
                 }
@@ -76,7 +76,7 @@ impl SourceIndexHandler {
             Err(ContentError::Gone(_)) => None,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "the index of annotated sources cannot be read");
+                tracing::warn!(error, "cannot read the index of annotated sources");
                 return Again::Backoff(None);
             }
         };
@@ -105,11 +105,11 @@ impl SourceIndexHandler {
             Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
             Outcome::Stale => Again::Backoff(None),
             Outcome::Retry { after, message, .. } => {
-                tracing::warn!(index = %at, %message, "the index of annotated sources cannot be written");
+                tracing::warn!(index = %at, %message, "cannot write the index of annotated sources");
                 Again::Backoff(after)
             }
             Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message) => {
-                tracing::error!(index = %at, %message, "the index of annotated sources was refused");
+                tracing::error!(index = %at, %message, "the API server refused the index of annotated sources");
                 // The next start asks the API server again about the grants that are not listed.
                 self.note_listed(index);
                 Again::Refused

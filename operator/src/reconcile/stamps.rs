@@ -43,7 +43,9 @@ impl StampCheck {
         }
         if !guarded {
             let on = if unhooked { "rules, monitors and annotations" } else { "annotations" };
-            tracing::warn!("stamps on {on} are not guarded: new ones are not believed");
+            tracing::warn!(
+                "admission policies do not protect the author annotations of {on}: Copyrator does not trust new ones"
+            );
         }
         let counts = |of: &&Declarer| unhooked || of.as_annotated().is_some();
         // Forget refusals, so that the API server is asked again at once.

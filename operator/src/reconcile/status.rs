@@ -152,7 +152,7 @@ impl StatusHandler {
                 Again::Backoff(after)
             }
             Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message) => {
-                tracing::error!(name = of.name, %message, "a status was refused");
+                tracing::error!(name = of.name, %message, "the API server refused a status");
                 // An admission policy whose parameters the API server has not read yet refuses everything for
                 // a moment.
                 Again::Backoff(None)

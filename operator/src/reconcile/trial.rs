@@ -85,5 +85,5 @@ impl TemplateTrial {
 
 /// The message about an object that is not written because a different object of its instance is faulty.
 fn not_written(faulty: &ObjectKey, message: &str) -> String {
-    format!("not written, because {faulty} of the same instance cannot be: {message}")
+    format!("not written, because {faulty} of the same instance is invalid: {message}")
 }

@@ -61,11 +61,11 @@ impl Verifier {
                 let namespace = place.as_deref();
                 match self.verify_kind(kind, namespace).await {
                     Ok((seen, differ)) => {
-                        tracing::info!(%kind, namespace, seen, differ, "copies were compared with their sources")
+                        tracing::info!(%kind, namespace, seen, differ, "compared the copies with their sources")
                     }
                     Err(error) => {
                         let error = &error as &dyn std::error::Error;
-                        tracing::warn!(%kind, namespace, error, "not all copies were compared with their sources");
+                        tracing::warn!(%kind, namespace, error, "could not compare all copies with their sources");
                     }
                 }
             }

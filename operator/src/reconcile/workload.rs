@@ -49,7 +49,7 @@ impl WorkloadHandler {
             Err(Unplanned::Soon) => return Again::After(SOON),
             Err(Unplanned::Unlisted) => return Again::OnChange,
             Err(Unplanned::Failed(_, error)) => {
-                tracing::warn!(%workload, error = &error as &dyn std::error::Error, "cannot plan its restart");
+                tracing::warn!(%workload, error = &error as &dyn std::error::Error, "cannot plan the restart of a workload");
                 let turn = settle_unplanned(&mut self.context.world_mut(), workload);
                 self.take_turns(workload, turn).await;
                 self.status_of_monitors(workload);

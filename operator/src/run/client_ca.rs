@@ -32,19 +32,21 @@ pub(super) async fn keep_client_ca(
             };
             match installed {
                 Ok(authorities) => {
-                    tracing::info!(%path, authorities, "client certificates of these are taken")
+                    tracing::info!(%path, authorities, "the webhook accepts client certificates of these authorities")
                 }
                 Err(error) if trust.is_installed() => {
-                    tracing::warn!(%path, error, "the last good bundle of client authorities is kept");
+                    tracing::warn!(%path, error, "the webhook keeps the last valid bundle of client authorities");
                 }
-                Err(error) => tracing::warn!(%path, error, "no client certificate can be taken yet"),
+                Err(error) => {
+                    tracing::warn!(%path, error, "the webhook cannot accept client certificates yet")
+                }
             }
             last = Some(read.clone());
         }
         let _ = match (trust.is_installed(), read) {
             (true, _) => condition.holds(),
             (false, Err(error)) => condition.missing(format!("{}: {error}", file.display())),
-            (false, Ok(_)) => condition.missing(format!("{} holds no usable certificate", file.display())),
+            (false, Ok(_)) => condition.missing(format!("{} has no usable certificate", file.display())),
         };
         tokio::select! {
             () = stop.cancelled() => {}

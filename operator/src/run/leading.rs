@@ -30,7 +30,7 @@ pub(super) async fn lead(
             () = stop.cancelled() => return Ok(()),
             term = leader.acquired() => term,
         };
-        tracing::info!("leading: looking at everything");
+        tracing::info!("this process is the leader and reconciles everything");
         reconciler.begin_term();
         let mut sweeping = pin!(sweep(&reconciler, sweep_interval));
         let mut guarding = pin!(guard(&reconciler));
@@ -51,7 +51,7 @@ pub(super) async fn lead(
                 _ = expire.tick() => reconciler.expire(),
             }
         }
-        tracing::warn!("not leading any more");
+        tracing::warn!("this process is no longer the leader");
         reconciler.lose_lease();
     }
 }
@@ -82,8 +82,8 @@ async fn guard(reconciler: &Reconciler) -> Infallible {
         if let Some(why) = why.as_ref().filter(|why| told.as_ref() != Some(*why)) {
             tracing::warn!(
                 why,
-                "a dry run of a ConfigMap in our own namespace tells nothing: until it does, no new copyrator.dev/copy-to or \
-                 restart-pods is acted on"
+                "cannot check the admission policy by a dry run of a ConfigMap in Copyrator's namespace: until the check succeeds, \
+                 Copyrator ignores new annotations copyrator.dev/copy-to and restart-pods"
             );
         }
         told = why;

@@ -145,13 +145,14 @@ impl LeafKeeper {
         match (used, in_use) {
             (Ok(()), Some(_)) => {
                 if self.certificate.holds() | self.amiss.holds() {
-                    tracing::info!("the serving certificate is in order");
+                    tracing::info!("the serving certificate is valid");
                 }
             }
             (Err(why), Some(leaf)) if self.trusted => {
                 self.certificate.holds();
                 let ends = rfc3339(leaf.not_after());
-                let text = format!("{why}; the last good serving certificate is kept, until {ends}");
+                let text =
+                    format!("{why}; the process keeps the last valid serving certificate, until {ends}");
                 if self.amiss.missing(text.as_str()) {
                     tracing::warn!("{text}");
                 }
@@ -160,7 +161,7 @@ impl LeafKeeper {
                 self.amiss.holds();
                 let why = used.err().unwrap_or_else(|| "the serving certificate is not valid now".into());
                 if self.certificate.missing(why.as_str()) {
-                    tracing::warn!("no serving certificate that callers trust: {why}");
+                    tracing::warn!("there is there is no serving certificate that callers trust: {why}");
                 }
             }
         }
@@ -213,11 +214,11 @@ impl LeafKeeper {
     }
 
     fn load(&mut self, mounted: &Mounted, carriers: &Carriers, now: SystemTime) -> Result<(), String> {
-        let Some(leaf) = mounted.chain.first() else { return Err("tls.crt holds no certificate".into()) };
+        let Some(leaf) = mounted.chain.first() else { return Err("tls.crt has no certificate".into()) };
         let (subject, validity) = (leaf.subject(), leaf.validity());
         if !validity.contains(now) {
             let (from, to) = (rfc3339(validity.not_before()), rfc3339(validity.not_after()));
-            return Err(format!("the mounted certificate of `{subject}` is valid from {from} to {to} only"));
+            return Err(format!("the mounted certificate of `{subject}` is valid only from {from} to {to}"));
         }
         let trusted = self.trust.judge(mounted, carriers, now);
         let in_use = self.serving.leaf();

@@ -82,13 +82,17 @@ pub async fn serve(config: Config) -> Result<(), OperatorError> {
         events: Counter::default(),
         templates: Arc::default(),
     };
-    metrics.register("watch_events", "Events that watches brought", observer.events.clone());
+    metrics.register("watch_events", "Events received from watches", observer.events.clone());
 
     metrics.register_collector(Box::new(Reads(world.clone())));
 
     watches::start(&mut tasks, &client, &config, &observer, context.widened());
     if let Some(places) = watches::namespace_scope(&config) {
-        tracing::info!("looking at {} only: no ConfigPolicy is in force, and no hook is kept", places.said());
+        tracing::info!(
+            "this Copyrator reads only {}: ConfigPolicies have no effect, and Copyrator writes no webhook \
+         configurations",
+            places.said()
+        );
         report_unreadable(&mut tasks, &world, &readiness);
     }
     tell_completeness(&mut tasks, &world, &readiness);
@@ -229,7 +233,7 @@ fn load_digest_key(
                     }
                     stop.cancelled().await;
                 }
-                Err(error) => tracing::warn!(error = with_all_causes(&error), "no key of digests yet"),
+                Err(error) => tracing::warn!(error = with_all_causes(&error), "no digest key yet"),
             }
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -263,7 +267,7 @@ fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &
                 let missing = stores.chain(places.map(|name| format!("namespace {name}"))).chain(data);
                 let failing = world.failing_lists();
                 let failing = failing.map(|(list, failing)| {
-                    format!("{list} cannot be read since {}: {}", write_time(failing.since), failing.why)
+                    format!("cannot read {list} since {}: {}", write_time(failing.since), failing.why)
                 });
                 (missing.collect(), failing.collect())
             };

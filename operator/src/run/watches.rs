@@ -149,7 +149,7 @@ impl Watches<'_> {
     fn start_in(&mut self, place: &Arc<str>) {
         let (client, name, observer) = (self.client.clone(), place.clone(), self.observer.clone());
         let stop: CancellationToken = self.tasks.shutdown();
-        self.tasks.spawn("look after a namespace", async move {
+        self.tasks.spawn("watch a namespace", async move {
             poll(client, name, observer, stop).await;
             Ok::<(), std::convert::Infallible>(())
         });

@@ -21,7 +21,7 @@ pub(super) const BODY_WITHIN: Duration = Duration::from_secs(5);
 pub(super) enum HandleError {
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    #[error("the body could not be read")]
+    #[error("cannot read the body")]
     Body,
     #[error("the body did not arrive within {} s", BODY_WITHIN.as_secs())]
     SlowBody,
@@ -31,9 +31,9 @@ pub(super) enum HandleError {
     Ask(#[from] AskError),
     #[error("the caller's deadline has passed")]
     Deadline,
-    #[error("too many requests under way")]
+    #[error("too many requests in progress")]
     Shed,
-    #[error("an internal fault; the log and the metric copyrator_admission_panics tell of it")]
+    #[error("internal error: see the log and the metric copyrator_admission_panics")]
     Panic,
 }
 

@@ -143,7 +143,7 @@ fn told(mut verdict: Verdict, metrics: &Metrics) -> Verdict {
 /// user can try again.
 fn too_much_asked(namespace: &str) -> Verdict {
     let message = format!(
-        "copyrator: more is asked about rights for namespace {namespace} than is answered at once: try again in a moment"
+        "copyrator: too many requests for access reviews about namespace {namespace}: try again in a moment"
     );
     Verdict::refuse(Denial::TooManyRequests, &message)
 }

@@ -73,11 +73,11 @@ impl Metrics {
             Unit::Seconds,
             self.duration.clone(),
         );
-        registry.register("in_flight", "Admission reviews under way", self.in_flight.clone());
-        registry.register("shed", "Admission reviews turned away for load", self.shed.clone());
+        registry.register("in_flight", "Admission reviews in progress", self.in_flight.clone());
+        registry.register("shed", "Admission reviews rejected because of load", self.shed.clone());
         registry.register_with_unit(
             "last_unjudged_timestamp",
-            "When policies last gave no verdict about a write, which failurePolicy Ignore let pass",
+            "Time of the last write that the policies could not check and that failurePolicy Ignore allowed",
             Unit::Seconds,
             self.last_unjudged.clone(),
         );

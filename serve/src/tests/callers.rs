@@ -177,10 +177,10 @@ async fn a_torn_bundle_leaves_the_last_good_one() {
     trust.install(pem.as_bytes()).unwrap();
     let no_authority = pem.replace(pem.lines().nth(2).unwrap(), "AAAA");
     for (torn, says) in [
-        ("", "holds no certificate"),
-        ("hello", "holds no certificate"),
-        (&pem[..pem.len() / 2], "ends too early"),
-        (&(pem.clone() + &pem[..100]), "ends too early"),
+        ("", "has no certificate"),
+        ("hello", "has no certificate"),
+        (&pem[..pem.len() / 2], "is incomplete"),
+        (&(pem.clone() + &pem[..100]), "is incomplete"),
         (&(pem.clone() + &no_authority), "certificate 2"),
     ] {
         let error = trust.install(torn.as_bytes()).unwrap_err().to_string();

@@ -77,7 +77,7 @@ impl Crew {
     /// Waits until the reconciler has swept once more; `kinds` are compared by content, ConfigMap and Secret among them. It logs a line for
     /// each of them in each sweep, and the next sweep may have begun before.
     pub fn until_swept(&self, kinds: usize) {
-        let sweeps = || self.reconciler.log().matches("copies were compared").count();
+        let sweeps = || self.reconciler.log().matches("compared the copies with their sources").count();
         let swept = sweeps();
         eventually("everything has been swept", || {
             if sweeps() > swept + 2 * kinds { Ok(()) } else { Err(format!("{swept}, then {}", sweeps())) }

@@ -19,7 +19,7 @@ use crate::{
     terminal::{Console, Exit, fail, print},
 };
 
-/// How the output looks.
+/// The output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Output {
     /// What was found, object by object, for people.
@@ -70,7 +70,7 @@ pub struct Args {
     /// Warnings, audit notes and what cannot be judged offline count as findings, too.
     #[arg(long)]
     strict: bool,
-    /// How the output looks.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
     /// Where Copyrator's own objects live: what is written there is not judged.

@@ -30,14 +30,13 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
     match &facts.ca {
         Err(unread) => found.unknown(&[Id::CaMissing, Id::CaExpiring, Id::RotationHeld], unread),
         Ok(Ca::Absent) => {
-            let what = "is not there: webhooks have no certificate, and the reconciler that leads makes a new CA within a \
-                        minute";
+            let what = "does not exist, so webhooks have no certificate; the leading reconciler makes a new CA within a minute";
             let restart = install.start(Role::Reconciler);
             found.error(Id::CaMissing, object, what, restart);
         }
         Ok(Ca::Torn(why)) => {
             let what = format!(
-                "holds no usable CA ({why}): restore the Secret, or delete it, and Copyrator makes a new CA"
+                "has no usable CA ({why}): restore the Secret, or delete it, and Copyrator makes a new CA"
             );
             found.error(Id::CaMissing, object, what, anew);
         }
@@ -52,7 +51,7 @@ fn aged(ca: &CaSecret, now: Timestamp, object: &str, anew: &str, found: &mut Fin
     let (validity, now) = (ca.current.certificate().validity(), SystemTime::from(now));
     if validity.is_expired(now) {
         let what = format!(
-            "its CA expired on {}: the API server trusts no call to the webhook",
+            "its CA expired on {}, so the API server does not trust the webhook",
             day(validity.not_after())
         );
         found.error(Id::CaExpiring, object, what, anew);
@@ -73,14 +72,14 @@ fn held(facts: &Facts, install: &Install<'_>, ca: &Rotation, object: &str, found
     let (what, since) = match (&ca.secret.next, ca.published, ca.switched) {
         (Some(_), None, _) if left_alone(facts, object, found) => return,
         (Some(next), None, _) => {
-            ("is to be replaced: not every hook carries the next CA yet", next.validity().not_before())
+            ("is being replaced: not every hook has the next CA yet", next.validity().not_before())
         }
         (Some(_), Some(published), _) => (
-            "is to be replaced: every hook already carries the next CA, but the switch has not happened",
+            "is being replaced: every hook has the next CA, but Copyrator has not switched to it yet",
             published,
         ),
         (None, _, Some(switched)) if !ca.secret.old.is_empty() => {
-            ("has replaced an older CA, which is still trusted", switched + of_leaves)
+            ("has replaced an older CA, which the hooks still trust", switched + of_leaves)
         }
         _ => return,
     };

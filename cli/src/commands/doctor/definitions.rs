@@ -20,13 +20,13 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         match live {
             Err(unread) => found.unknown(&[Id::PolicyMissing, Id::PolicyChanged], unread),
             Ok(None) if wanted["kind"].as_str().is_some_and(|kind| kind.starts_with("Mutating")) => {
-                let what = "is not there: the API server does not stamp authors, so that the hook author.copyrator.dev has \
-                            to; while no webhook answers, rules and monitors cannot be written";
+                let what = "does not exist, so the hook author.copyrator.dev must record authors instead of the API server; while no \
+                 webhook answers, the API server refuses writes of rules and monitors";
                 found.warning(Id::PolicyMissing, name, what, &fix);
             }
             Ok(None) => {
-                let what = "is not there: the API server does not enforce by itself what it protects (copies, statuses, or \
-                            whose name rules and annotations carry)";
+                let what = "does not exist, so the API server does not protect copies, statuses, or the recorded authors of rules and \
+                 annotations by itself";
                 found.error(Id::PolicyMissing, name, what, &fix);
             }
             Ok(Some(live)) => {
@@ -35,7 +35,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
                 let wanted = guarded(wanted.clone(), declared());
                 let live = guarded(live.clone(), [].into_iter());
                 if let Some(at) = difference(&live["spec"], &wanted["spec"], "spec".into()) {
-                    let what = format!("is not as this version of Copyrator writes it: {at} differs");
+                    let what = format!("differs from this version of Copyrator at {at}");
                     found.error(Id::PolicyChanged, name, what, &fix);
                 }
             }
@@ -55,19 +55,18 @@ fn definitions(facts: &Facts, fix: &str, found: &mut Findings) {
             }
         };
         let Some(live) = live else {
-            let what = "does not exist: no object of this kind can be written, and until it exists again Copyrator removes nothing";
+            let what = "does not exist, so the API server refuses objects of this kind; Copyrator removes nothing until it exists again";
             found.error(Id::CrdMissing, object, what, fix);
             continue;
         };
         if live.metadata.deletion_timestamp.is_some() {
-            let what = "is being deleted, and every object of this kind with it; copies stay. Once it is gone, it can be \
-                        made anew";
+            let what = "is being deleted with every object of this kind; copies stay. Create it again after the deletion";
             found.error(Id::CrdMissing, object, what, fix);
             continue;
         }
         let conditions = live.status.iter().flat_map(|status| status.conditions.iter().flatten());
         if !conditions.clone().any(|one| one.type_ == "Established" && one.status == "True") {
-            found.error(Id::CrdMissing, object, "is not served by the API server", fix);
+            found.error(Id::CrdMissing, object, "exists, but the API server does not serve it", fix);
             continue;
         }
         let wanted = wanted.iter().find(|wanted| wanted["metadata"]["name"] == name.as_str());
@@ -80,8 +79,7 @@ fn definitions(facts: &Facts, fix: &str, found: &mut Findings) {
                 found.error(Id::CrdOld, object, what, fix);
             }
             Some(SchemaDiff::At(at)) => {
-                let what =
-                    format!("is of another version of Copyrator, or was changed by hand: {at} differs");
+                let what = format!("belongs to another version of Copyrator, or was edited: {at} differs");
                 found.warning(Id::CrdOld, object, what, fix);
             }
             None => {}

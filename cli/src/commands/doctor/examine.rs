@@ -85,7 +85,7 @@ fn server(facts: &Facts, found: &mut Findings) {
         Err(unread) => found.unknown(&[Id::ServerTooOld], unread),
         Ok(server) if *server < KubeVersion::OLDEST => {
             let what = format!(
-                "is {server}, and Copyrator needs {}: it does not enforce our admission policies",
+                "is {server}, but Copyrator needs {}: this version does not enforce Copyrator's admission policies",
                 KubeVersion::OLDEST
             );
             found.error(Id::ServerTooOld, "the API server", what, "kubectl version");

@@ -46,12 +46,12 @@ impl Unread {
     pub(super) fn what(&self) -> String {
         let place = match &self.namespace {
             Some(namespace) => format!("in namespace {namespace}"),
-            None => "in the whole cluster".to_owned(),
+            None => "in all namespaces".to_owned(),
         };
         let attempt = format!("{} {} {place}", self.verb, self.resource);
         match &self.failure {
-            Some(failure) => format!("not checked, since {attempt} failed: {failure}"),
-            None => format!("not checked, since you may not {attempt}: ask somebody who may"),
+            Some(failure) => format!("not checked, because {attempt} failed: {failure}"),
+            None => format!("not checked, because you may not {attempt}: ask a user with this right"),
         }
     }
 

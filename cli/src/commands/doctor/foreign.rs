@@ -37,13 +37,13 @@ pub(super) fn check(facts: &Facts, found: &mut Findings) {
     for hook in strict(configurations) {
         let object = format!("{} {}", hook.kind, hook.configuration);
         let sees =
-            format!("its hook {} with failurePolicy Fail sees every write of {}", hook.name, hook.sees);
+            format!("its hook {} with failurePolicy Fail receives every write of {}", hook.name, hook.sees);
         let endpoint =
             hook.service.as_ref().and_then(|service| Some((service, facts.endpoints.get(service)?)));
         if let Some(((namespace, service), Ok(false))) = endpoint {
             let what = format!(
-                "{sees}, and its Service {namespace}/{service} has no ready endpoint: such writes fail, also those of Copyrator. \
-                 Start the pods of that Service, or let writes pass"
+                "{sees}, but its Service {namespace}/{service} has no ready endpoint, so these writes fail, also Copyrator's. Start the \
+                 pods of the Service, or set failurePolicy: Ignore"
             );
             let path = format!("/webhooks/{}/failurePolicy", hook.index);
             let patch = format!(r#"[{{"op":"replace","path":"{path}","value":"Ignore"}}]"#);
@@ -56,7 +56,7 @@ pub(super) fn check(facts: &Facts, found: &mut Findings) {
             continue;
         }
         let what = format!(
-            "{sees}: while its server does not answer, Copyrator copies nothing. If that is intended, have doctor ignore this finding"
+            "{sees}: while its server does not answer, Copyrator copies nothing. If you accept this, let doctor ignore the finding"
         );
         found.warning(
             Id::ForeignFailHook,

@@ -60,8 +60,9 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
             (number, one) => format!("{number} {one}s"),
         };
         let what = format!(
-            "was made anew at {}, and {number} of {what} that have not been there since ({}{more}) are held: Copyrator removes none of them, \
-             whatever their grace. Restore the {what}; or end the hold, by a command that needs the right to override copies",
+            "was created again at {}, and Copyrator keeps {number} of {what} that no longer exist ({}{more}), because it cannot know \
+             whether they were deleted on purpose. Restore the {what}, or release the copies with this command, which needs the right to \
+             override copies",
             write_time(held.definition.created),
             named.join(", "),
         );
@@ -75,11 +76,11 @@ pub(super) fn stray(facts: &Facts, found: &mut Findings) {
     for object in facts.stray.iter().take(MOST_NAMED) {
         let and_more = match facts.stray.len().saturating_sub(MOST_NAMED) {
             0 => String::new(),
-            more => format!(" So do {more} more objects."),
+            more => format!(" The same applies to {more} more objects."),
         };
         let what = format!(
-            "has the labels of a copy, and its marks are missing or of another object, as in YAML that was pasted or restored elsewhere: \
-             nobody keeps it. Delete it, or take the labels off.{and_more}"
+            "has the labels of a copy, but not its valid annotations (the YAML may be pasted or restored from another object), so \
+             Copyrator does not update it. Delete the object, or remove the labels.{and_more}"
         );
         let ObjectKey { kind, namespace, name } = object;
         let resource = kind.resource().qualified();

@@ -37,8 +37,8 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
     let is_empty = left_alone && validating.is_some_and(|live| webhooks(live).is_empty());
     for (kind, live) in [(VALIDATING, validating), (MUTATING, mutating)] {
         let Some(live) = live else {
-            let what = "is not there, so that nothing of it is judged or added; a reconciler that leads, and whose calls to \
-                        the webhook arrive, puts it back within a minute";
+            let what = "does not exist, so no hook checks or completes writes; the leading reconciler creates it within a minute, if the \
+             API server can call the webhook";
             let restart = install.start(Role::Reconciler);
             found.error(Id::HooksMissing, format!("{kind} {NAME}"), what, restart);
             continue;
@@ -74,11 +74,11 @@ fn off(kind: &str, live: &Value, is_empty: bool, found: &mut Findings) {
     let object = format!("{kind} {NAME}");
     let why = live["metadata"]["annotations"][HANDS_OFF].as_str().unwrap_or_default();
     let effect = match is_empty {
-        true => format!("; {VALIDATING} {NAME} is empty, so no write is checked"),
+        true => format!("; {VALIDATING} {NAME} is empty, so the webhook checks no write"),
         false => String::new(),
     };
     let what = format!(
-        "has the annotation {HANDS_OFF}={why:?}, so Copyrator does not update either webhook configuration, and repairs nothing in them{effect}"
+        "has the annotation {HANDS_OFF}={why:?}, so Copyrator updates and repairs neither webhook configuration{effect}"
     );
     match is_empty {
         true => found.error(Id::HooksOff, object, what, hands_on(kind)),
@@ -109,7 +109,7 @@ fn trusted(facts: &Facts, install: &Install<'_>, kind: &str, live: &Value, found
         return;
     }
     let what = format!(
-        "has a caBundle without the CA that signs the webhook's certificate, so that calls fail, in {}",
+        "has a caBundle without the CA of the webhook's certificate, so the API server cannot call these hooks: {}",
         distrusting.join(", ")
     );
     found.error(Id::CaNotTrusted, format!("{kind} {NAME}"), what, renew(kind));
@@ -191,8 +191,8 @@ fn differing(live: &Value, wanted: &Value) -> String {
         }
     }
     let more = here.iter().filter(|hook| !there.iter().any(|one| name(one) == name(hook)));
-    words.extend(more.map(|hook| format!("{} is too many", name(hook))));
-    if words.is_empty() { "its labels or its owner were changed".into() } else { words.join(", ") }
+    words.extend(more.map(|hook| format!("unexpected hook {}", name(hook))));
+    if words.is_empty() { "its labels or owner differ".into() } else { words.join(", ") }
 }
 
 /// The configuration without caBundles, which other checks examine, and without the hooks for warnings. Which

@@ -18,8 +18,8 @@ pub(super) fn notes(all: &[OwnedByInstances]) -> Vec<String> {
     let counted = |number: i64, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
     let note = |it: &OwnedByInstances| {
         format!(
-            "deleting CustomResourceDefinition {} deletes its objects, and with the {} that {} is rendered for, the {} that it has made: set \
-             deletionPolicy: Retain in the template first if they are to stay",
+            "deleting CustomResourceDefinition {} also deletes the {} that {} selects, and the {} that the template made for them: to \
+             keep these, first set deletionPolicy: Retain in the template",
             it.definition,
             counted(it.instances, "object"),
             it.template.said(),
@@ -76,9 +76,9 @@ mod tests {
             instances,
             objects,
         };
-        let said = "deleting CustomResourceDefinition memcacheds.cache.example.com deletes its objects, and with the 1 object that \
-                    CopyratorTemplate platform/a is rendered for, the 2 objects that it has made: set deletionPolicy: Retain in the template \
-                    first if they are to stay";
+        let said = "deleting CustomResourceDefinition memcacheds.cache.example.com also deletes the 1 object that CopyratorTemplate \
+         platform/a selects, and the 2 objects that the template made for them: to keep these, first set deletionPolicy: Retain in the \
+         template";
         assert_eq!(notes(&[of("a", 1, 2), of("b", 0, 0)]), [said]);
     }
 }

@@ -31,8 +31,8 @@ pub(super) fn check(facts: &Facts, found: &mut Findings) {
     };
     for object in objects.iter().take(MOST) {
         let what = format!(
-            "has annotations that ask for copies or restarts, and lacks the label {DECLARES}={DECLARES_VALUE}: nothing is written or \
-             removed for them. The user who labels it becomes their author, and must be allowed what they ask for"
+            "has annotations for copies or restarts but lacks the label {DECLARES}={DECLARES_VALUE}, so Copyrator ignores the \
+             annotations. The user who adds the label becomes their author and needs the rights for them"
         );
         found.warning(Id::LabelMissing, object.to_string(), what, labelling(object));
     }

@@ -33,7 +33,7 @@ pub(super) async fn look(
         return Ok(facts);
     }
     console.note(&format!(
-        "looking for up to {} s whether the Lease {namespace}/{LEASE} is renewed",
+        "checking for up to {} s whether a reconciler renews the Lease {namespace}/{LEASE}",
         LEASE_DURATION.as_secs() + 1
     ));
     // As in leader election, a new resourceVersion with the same content is not a renewal.

@@ -35,7 +35,7 @@ use crate::{
     terminal::{Console, Exit, say, with_distinct_causes},
 };
 
-/// Say what is wrong with this install, on which object, and the command that fixes it; the worst first.
+/// Show the problems of this installation, with the object and the command that fixes it; the worst first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  copyrator doctor\n  copyrator doctor -n copyrator-system -o json\n  \
     copyrator doctor --ignore foreign-fail-hook\n\n\
@@ -43,7 +43,7 @@ use crate::{
     read is `unknown`, with the right that is missing. docs/doctor.md explains every id.\n\
     Exit code 0: nothing found; 1: something found, or not known; 2: usage; 3: the cluster does not answer.")]
 pub struct Args {
-    /// Where Copyrator is installed: that is the namespace that this command is about.
+    /// The namespace of the installation to check.
     #[arg(
         short,
         long,
@@ -53,10 +53,10 @@ pub struct Args {
         value_name = "NS"
     )]
     namespace: String,
-    /// How the output looks.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-    /// Findings that you know of and accept, by id.
+    /// Ids of findings that you accept.
     #[arg(long, value_enum, value_name = "ID", value_delimiter = ',', hide_possible_values = true)]
     ignore: Vec<Id>,
     #[command(flatten)]
@@ -142,5 +142,5 @@ pub async fn diagnose(
 }
 
 /// The note for an API server before 1.36.
-const UNSTAMPED: &str = "this API server does not stamp authors by itself (from Kubernetes 1.36 on it does): a hook does, and while \
-                         no webhook answers, rules and monitors cannot be written";
+const UNSTAMPED: &str = "a hook records the authors of rules and monitors, because this API server does not (it does from \
+                         Kubernetes 1.36): while no webhook answers, the API server refuses writes of rules and monitors";

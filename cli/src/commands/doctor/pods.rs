@@ -17,8 +17,8 @@ pub(super) fn installed(facts: &Facts, install: &Install<'_>, found: &mut Findin
     match &facts.deployments {
         Err(unread) => found.unknown(&[Id::NotInstalled, Id::PodsNotReady], unread),
         Ok(deployments) if deployments.is_empty() => {
-            let what = "has no Deployment of ours (label app.kubernetes.io/part-of=copyrator), and nothing else was looked at: \
-                        if Copyrator lives in another namespace, name it with -n";
+            let what = "has no Deployment of Copyrator (label app.kubernetes.io/part-of=copyrator), so doctor checked nothing else: if \
+             Copyrator is in another namespace, name it with -n";
             found.error(Id::NotInstalled, format!("Namespace {}", facts.namespace), what, install.repair());
         }
         Ok(_) => {}
@@ -36,8 +36,8 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         Ok(true) => {}
         Ok(false) => {
             let namespace = &facts.namespace;
-            let what = "is not there, and a reconciler that leads would have put it back: restore it from a backup. \
-                        Without one, a start makes a new key, and orphaned copies are not deleted any more";
+            let what = "does not exist, although a leading reconciler would create it again: restore the Secret from a backup. Otherwise \
+             the next start makes a new key, and Copyrator no longer deletes orphaned copies";
             let restart = install.start(Role::Reconciler);
             found.error(Id::DigestKeyMissing, format!("Secret {namespace}/{KEY_SECRET}"), what, restart);
         }
@@ -57,8 +57,7 @@ fn ready(namespace: &str, deployment: &Deployment, found: &mut Findings) {
         return;
     }
     let name = deployment.metadata.name.as_deref().unwrap_or_default();
-    let what =
-        format!("has {ready} ready pods of {wanted}: the answer of a pod's /readyz says what the pod lacks");
+    let what = format!("has {ready} ready pods of {wanted}: each pod's /readyz shows why it is not ready");
     let look = format!("kubectl -n {namespace} describe pods -l app.kubernetes.io/part-of=copyrator");
     found.warning(Id::PodsNotReady, format!("Deployment {namespace}/{name}"), what, look);
 }
@@ -74,8 +73,8 @@ fn led(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
     if lease.is_renewed && !holder.is_empty() {
         if !lease.is_ours {
             let what = format!(
-                "is held and renewed by {holder:?}, which is no pod of this Copyrator, so no reconciler works. Find \
-                 out who it is (kubectl -n {namespace} get lease {LEASE} --show-managed-fields -o yaml)"
+                "is renewed by {holder:?}, which is not a pod of this Copyrator, so no reconciler can lead. Find its holder: kubectl -n \
+                 {namespace} get lease {LEASE} --show-managed-fields -o yaml"
             );
             found.error(
                 Id::LeaseStolen,
@@ -88,10 +87,10 @@ fn led(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
     }
     let since = lease.renewed_at.map(|at| format!(", last renewed at {at:.0}")).unwrap_or_default();
     let what = match holder.as_str() {
-        "" => format!("has no holder{since}: Copyrator copies, restarts and repairs nothing"),
+        "" => format!("has no holder{since}, so Copyrator copies, restarts and repairs nothing"),
         holder => {
             format!(
-                "is no longer renewed by {holder:?}{since}: Copyrator copies, restarts and repairs nothing"
+                "is no longer renewed by {holder:?}{since}, so Copyrator copies, restarts and repairs nothing"
             )
         }
     };

@@ -53,8 +53,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         Err(unread) => return found.unknown(&[Id::PolicyOff], unread),
     };
     let mut tell = |name: &str, is_strict: bool, why: &str, fix: String| {
-        let (object, what) =
-            (format!("ConfigPolicy {name}"), format!("{why}, so the policy refuses nothing"));
+        let (object, what) = (format!("ConfigPolicy {name}"), format!("the policy refuses no write: {why}"));
         match is_strict {
             true => found.error(Id::PolicyOff, object, what, fix),
             false => found.warning(Id::PolicyOff, object, what, fix),
@@ -63,7 +62,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
     if install.is_namespaced() {
         for policy in facts.policies.iter().flatten() {
             let name = policy.metadata.name.as_deref().unwrap_or_default();
-            let why = "is not in force where Copyrator looks at some namespaces only, without a webhook";
+            let why = "has no effect, because Copyrator runs without a webhook when --namespaces is set";
             let is_strict = policy.spec.failure_policy == FailurePolicy::Fail;
             tell(name, is_strict, why, format!("kubectl delete configpolicy {name}"));
         }
@@ -125,10 +124,10 @@ pub(super) fn notes(by_user: &Readable<Vec<String>>) -> Vec<String> {
     let text = match by_user {
         Ok(all) if all.is_empty() => return Vec::new(),
         Ok(all) => format!(
-            "{} {} who writes ConfigMaps or Secrets: for a copy, that is Copyrator's account, not the author of its rule \
+            "{} {} the user who writes ConfigMaps or Secrets: for a copy, this is Copyrator's ServiceAccount, not the author of the rule \
              (docs/security.md#admission-policies-of-others)",
             all.join(", "),
-            if all.len() == 1 { "looks at" } else { "look at" },
+            if all.len() == 1 { "depends on" } else { "depend on" },
         ),
         Err(Unread { verb, resource, .. }) => format!(
             "cannot check whether other admission policies depend on the writing user: you may not {verb} {resource}"

@@ -126,8 +126,9 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
             None => {
                 let is_all = questions.iter().any(|question| question.verb == EVERYTHING.0);
                 let harmful = if is_all { "do everything".to_owned() } else { listed(&questions) };
-                let what =
-                    format!("may {harmful} in all namespaces, which none of Copyrator's accounts needs");
+                let what = format!(
+                    "may {harmful} in all namespaces, although no ServiceAccount of Copyrator needs this"
+                );
                 let fix = format!(
                     "kubectl get clusterrolebindings -o wide | grep -e {account} -e system:serviceaccounts"
                 );

@@ -6,7 +6,7 @@ use crate::terminal::{aligned, line};
 /// Every finding, and how many checks found nothing.
 pub(super) fn table(found: &[Finding], in_order: usize) -> String {
     if found.is_empty() {
-        return format!("Nothing found: {in_order} checks in order.\n");
+        return format!("Nothing found: {in_order} checks passed.\n");
     }
     let lines: Vec<[String; 3]> = found
         .iter()
@@ -19,7 +19,7 @@ pub(super) fn table(found: &[Finding], in_order: usize) -> String {
     }
     let count = |severity| found.iter().filter(|finding| finding.severity == severity).count();
     text.push_str(&format!(
-        "{}, {}, {} not known; {in_order} checks in order.\n",
+        "{}, {}, {} unknown; {in_order} checks passed.\n",
         counted(count(Severity::Error), "error"),
         counted(count(Severity::Warning), "warning"),
         count(Severity::Unknown)

@@ -88,7 +88,7 @@ fn nothing_is_found_where_nothing_is_wrong() {
     let found = examine(&facts, &[]);
     assert_eq!(found, []);
     assert_eq!(in_order(&facts, &found, &[]), Id::value_variants());
-    assert_eq!(table(&found, 24), "Nothing found: 24 checks in order.\n");
+    assert_eq!(table(&found, 24), "Nothing found: 24 checks passed.\n");
 }
 
 /// What breaks, how, the expected findings, and a word of the fix.

@@ -184,7 +184,7 @@ impl Listed {
             let why = item.unread.as_ref()?;
             let place =
                 if name("namespace").is_empty() { String::new() } else { format!("{}/", name("namespace")) };
-            Some(format!("{} {place}{} cannot be read: {why}", item.object["kind"].as_str()?, name("name")))
+            Some(format!("cannot read {} {place}{}: {why}", item.object["kind"].as_str()?, name("name")))
         })
     }
 

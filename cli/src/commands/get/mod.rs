@@ -40,17 +40,17 @@ impl What {
     }
 }
 
-/// List nodes, namespaces, deployments or services, in the columns that the API server gives them.
+/// List nodes, namespaces, deployments or services, with the columns that the API server returns.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  copyrator get nodes\n  copyrator get namespaces -l team=blue\n  \
     copyrator get deployments -n shop -o wide\n  copyrator get services -A -o json\n\n\
-    Columns are those that kubectl shows; nodes and namespaces are in no namespace.\n\n\
+    Columns are those that kubectl shows; nodes and namespaces are cluster-scoped.\n\n\
     Exit codes: 0 listed; 1 refused; 2 usage; 3 cluster unreachable.")]
 pub struct Args {
     /// The resource to list.
     #[arg(value_enum)]
     what: What,
-    /// The namespace asked about; without it, the context's.
+    /// The namespace to show; default: the context's.
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// All namespaces.
@@ -59,7 +59,7 @@ pub struct Args {
     all_namespaces: bool,
     #[command(flatten)]
     labels: LabelArgs,
-    /// How the output looks.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
     #[command(flatten)]
@@ -84,7 +84,7 @@ impl Args {
         let listed = listed.map_err(|error| fail(&error, error.exit()))?;
         if listed.is_empty() {
             let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-            self.console.note(&format!("there are no {}{place}", sought.plural));
+            self.console.note(&format!("no {} found{place}", sought.plural));
         }
         listed.unread().for_each(|said| self.console.note(&said));
         Ok(command::answer(&self.text(sought, &listed, namespace.is_none()), false))

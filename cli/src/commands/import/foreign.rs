@@ -19,7 +19,7 @@ use crate::{
 pub(super) enum ReadError {
     /// The API server refused for lack of a right.
     #[error(
-        "cannot list {plural} {scope}: {message}; what you may read can be imported by -n NAMESPACE, manifests by -f FILE"
+        "cannot list {plural} {scope}: {message}; import one namespace with -n NAMESPACE, or manifests with -f FILE"
     )]
     Refused {
         /// The resource to list.
@@ -274,7 +274,7 @@ impl Listing<'_> {
         let name = metadata.name.as_deref().unwrap_or("without a name");
         let place = metadata.namespace.iter().map(|place| format!("{place}/")).collect::<String>();
         format!(
-            "{} {place}{name} cannot be read ({why}), so the result lacks what this object asks for",
+            "cannot read {} {place}{name} ({why}), so the result lacks this object's rule, template or monitor",
             self.resource.kind
         )
     }
@@ -302,7 +302,7 @@ mod tests {
         });
         let found = read(&Client::new(service, "default"), None, None).await.unwrap();
         let [unreadable] = &found.unreadable[..] else { panic!("{:?}", found.unreadable) };
-        assert!(unreadable.starts_with("Secret home/b cannot be read ("), "{unreadable}");
+        assert!(unreadable.starts_with("cannot read Secret home/b ("), "{unreadable}");
         let printed = format!("{:?}", found.input);
         assert!(printed.contains("replicate-to"), "{printed}");
     }

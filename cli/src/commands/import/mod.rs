@@ -13,7 +13,7 @@ use crate::{
     terminal::{Console, Exit, fail},
 };
 
-/// How the output looks.
+/// The output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Output {
     /// For people, and for kubectl apply: rules, templates and monitors, with comments above them.
@@ -21,7 +21,7 @@ enum Output {
     Yaml,
     /// For machines: rules, templates, monitors, findings, next.
     Json,
-    /// A line a rule, template or monitor, KIND/NAME as kubectl has it.
+    /// One line for each rule, template or monitor: KIND/NAME as in kubectl.
     Name,
 }
 
@@ -37,11 +37,8 @@ enum Output {
     copyrator import -f csec.yaml --source-namespace platform\n  \
     copyrator import -f clusterpolicies.yaml -n platform\n  \
     copyrator import -o json | jq '.findings[] | select(.level == \"no-equivalent\")'\n\n\
-    Then kubectl apply -f rules.yaml, and the steps at its top. With -f, -n is where an object belongs that does not say; -l is for the cluster only. \
-    Templates for cluster-wide policies are for the namespace of --source-namespace, or else of -n. From the cluster it lists workloads, and the metadata of ConfigMaps \
-    and Secrets, never their data; values in a ClusterSecret or a pod template are not printed either.\n\n\
-    Exit codes: 0 everything has an equivalent; 1 something has none, and is named, or may not be read; 2 usage, or something \
-    cannot be parsed; 3 cluster unreachable.")]
+    Then run kubectl apply -f rules.yaml, and follow the steps at the top of the file. With -f, -n sets the namespace of objects without one; -l applies only to the cluster. Templates for cluster-wide policies go to the namespace of --source-namespace, or else of -n. From the cluster, import lists workloads, and the metadata of ConfigMaps and Secrets, never their data; it prints no values of a ClusterSecret or a pod template.\n\n\
+    Exit codes: 0 everything has an equivalent; 1 something has no equivalent (the output names it) or you may not read it; 2 usage, or a file that cannot be parsed; 3 cluster unreachable.")]
 pub struct Args {
     /// Manifests: a file, a folder (its .yaml, .yml and .json), or - for standard input. Without it, the cluster.
     #[arg(short, long = "filename", value_name = "FILE")]
@@ -50,11 +47,11 @@ pub struct Args {
     scope: Scope,
     #[command(flatten)]
     labels: LabelArgs,
-    /// The namespace where you will put what cluster-wide objects need: the source Secret of a ClusterSecret that contains its data
-    /// itself, and the templates that Kyverno's policies and NamespaceConfigs become.
+    /// The namespace for objects that replace cluster-wide ones: the source Secret of a ClusterSecret with
+    /// its own data, and the templates for Kyverno's policies and NamespaceConfigs.
     #[arg(long, value_name = "NS")]
     source_namespace: Option<String>,
-    /// How the output looks.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
     #[command(flatten)]
@@ -116,7 +113,7 @@ fn names(imported: &Imported) -> String {
 fn summary(found: &ImportInput, imported: &Imported) -> String {
     let looked = found.looked_at;
     if imported.proposals.is_empty() {
-        return format!("looked at {looked} objects: none asks another tool for copies or restarts");
+        return format!("read {looked} objects: none of them asks another tool for copies or restarts");
     }
     let (rules, templates, monitors) = (imported.rules(), imported.templates(), imported.monitors());
     let made = [(rules, "rules"), (templates, "templates"), (monitors, "monitors")];
@@ -131,6 +128,6 @@ fn summary(found: &ImportInput, imported: &Imported) -> String {
     };
     let differences = imported.count(Level::Difference);
     format!(
-        "looked at {looked} objects: {made}, suspended; {differences} differences, {none} without equivalent: {next}"
+        "read {looked} objects: {made}, suspended; {differences} differences, {none} without equivalent: {next}"
     )
 }

@@ -103,7 +103,7 @@ pub(super) fn rule_row(survey: &Survey, with_copies: &BTreeSet<&Declarer>, rule:
         return row;
     }
     if survey.blind.contains(rule) {
-        let message = "what it copies from or to may not be listed".into();
+        let message = "you may not list the objects that this rule copies from or to".into();
         return RuleRow { action: Some(Course::Unknown), reason: Some(Reason::Unread), message, ..row };
     }
     // Add the reconciler's message for a rule that is suspended, or has no sources or targets. For other
@@ -249,9 +249,10 @@ fn standing<S, C, T>(
     }
     let (authority, not_asked) = match asked {
         Some(AnswerSource::Reported) => (Authority::AllowedByStatus, String::new()),
-        Some(AnswerSource::Assumed(why)) => {
-            (Authority::NotAsked, format!("rights not checked ({why}); planned as if they were granted"))
-        }
+        Some(AnswerSource::Assumed(why)) => (
+            Authority::NotAsked,
+            format!("rights not checked ({why}); the plan assumes that they are granted"),
+        ),
         Some(AnswerSource::Answered) | None => (Authority::Allowed, String::new()),
     };
     (RuleRow { authority, message: not_asked, ..row }, false)

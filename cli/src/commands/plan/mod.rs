@@ -22,18 +22,14 @@ use crate::{
     terminal::{Console, Exit, fail},
 };
 
-/// Show what would be made, changed, deleted, restarted and refused, and why. Changes nothing.
+/// Show what Copyrator would create, change, delete, restart and refuse, and why. Changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Signs: + made, ~ changed, - removed, * restarted, ! refused, ? not known, . waiting, = in order or not affected\n\n\
     Examples:\n  copyrator plan\n  copyrator plan -f rule.yaml\n  copyrator plan -f app-settings.yaml\n  \
     kustomize build . | copyrator plan -f -\n  copyrator plan -n shop -o json\n\n\
-    Rules, monitors, policies, ConfigMaps and Secrets of files are planned with as if you had just applied them: what is copied, and \
-    then which workloads restart. Copies, and ConfigMaps and Secrets of files, are judged by the ConfigPolicies in the cluster and in \
-    the files. What quotas and other webhooks say is known only when something is written. With -n: the rules of \
-    that namespace, the copies and workloads in it, and the workloads that restart for copies of its rules; objects of files that \
-    name no namespace go there, too.\n\n\
-    Exit codes: 0 nothing to do; 1 something would change or be refused, or cannot be told; 2 usage, or a file that \
+    With -f, plan treats the rules, monitors, policies, ConfigMaps and Secrets in the files as if you applied them now: it shows the copies, and then the workloads that restart. It checks copies, and ConfigMaps and Secrets in files, against the ConfigPolicies in the cluster and in the files. It does not know what quotas and other webhooks will refuse. With -n: the rules of that namespace, the copies and workloads in it, and the workloads that restart for copies of its rules; objects in files without a namespace belong there, too.\n\n\
+    Exit codes: 0 nothing to do; 1 something would change, would be refused, or is unknown; 2 usage, or a file that \
     cannot be read; 3 cluster unreachable."
 )]
 pub struct Args {
@@ -44,10 +40,10 @@ pub struct Args {
     scope: Scope,
     #[command(flatten)]
     labels: LabelArgs,
-    /// How the output looks.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-    /// Whether changes are exit code 1; with false only what is refused, or cannot be told, is.
+    /// Whether changes give exit code 1; with false, only refused or unknown entries do.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     exit_code: bool,
     #[command(flatten)]

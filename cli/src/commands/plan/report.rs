@@ -95,7 +95,8 @@ impl Report {
             }
         }
         let of_kind = |kind| survey.files.iter().filter(move |file| file.of.kind == kind);
-        let declined = |kind| of_kind(kind).filter(|file| file.course == Course::Refuse).filter_map(declined_row);
+        let declined =
+            |kind| of_kind(kind).filter(|file| file.course == Course::Refuse).filter_map(declined_row);
         let templates = survey.world.templates().keys().filter(|name| survey.selects_rule(name));
         let templates = templates.filter(is_here).map(|name| template_row(survey, name));
         let templates = declined(FileKind::Template).chain(templates).collect();

@@ -38,7 +38,8 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         let is_declined =
             rule.file.is_some() && rule.action == Some(Course::Refuse) && rule.identity.is_none();
         let is_monitor = rule.kind == FileKind::Monitor;
-        let of_rule = |row: &&CopyRow| !is_monitor && !is_declined && row.rule.as_ref() == Some(&rule.declarer);
+        let of_rule =
+            |row: &&CopyRow| !is_monitor && !is_declined && row.rule.as_ref() == Some(&rule.declarer);
         let copies: Vec<&CopyRow> = report.copies.iter().filter(of_rule).collect();
         let is_held = |row: &CopyRow| {
             rule.action.is_some()
@@ -71,7 +72,7 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         }
         if let (Some(action), false) = (rule.action, held.is_empty()) {
             let number = counted(held.len(), "copy", "copies");
-            text.push_str(&paint(action, &format!("  {} {number} held back by that", sign(action))));
+            text.push_str(&paint(action, &format!("  {} {number} affected by this", sign(action))));
         }
         if listed.is_empty() && held.is_empty() && rule.action.is_none() {
             let of_monitor = |row: &RestartOutlook| row.monitors.contains(&rule.declarer);
@@ -86,8 +87,7 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
     let is_gone = |row: &&CopyRow| row.rule.as_ref().is_none_or(|rule| !rules.contains(rule));
     let (unseen, gone): (Vec<&CopyRow>, Vec<&CopyRow>) =
         report.copies.iter().filter(is_gone).partition(|row| row.reason == Unseen::OutOfSight.into());
-    for (title, rows) in
-        [("copies of rules that are gone", gone), ("copies of rules that you may not see", unseen)]
+    for (title, rows) in [("copies of deleted rules", gone), ("copies of rules that you may not see", unseen)]
     {
         if rows.is_empty() {
             continue;
@@ -110,7 +110,7 @@ fn heading(rule: &RuleRow) -> String {
     };
     if let Some(identity) = &rule.identity {
         let how = match rule.authority {
-            Authority::AllowedByStatus => ", as its status says",
+            Authority::AllowedByStatus => ", from its status",
             Authority::NotAsked => ", rights not checked",
             _ => "",
         };
@@ -149,7 +149,7 @@ fn what(row: &CopyRow) -> String {
             match &row.difference {
                 Some(changes) => words.push(difference(changes)),
                 None if row.reason == Reason::Differs => {
-                    words.push("the existing object could not be read, so the difference is not known".into())
+                    words.push("cannot read the existing object, so the difference is unknown".into())
                 }
                 None => {}
             }
@@ -299,7 +299,7 @@ mod tests {
                 RuleRow {
                     file: Some("rules.yaml:3".into()),
                     authority: Authority::NotAsked,
-                    ..rule("asked", None, "rights not checked (why); planned as if they were granted")
+                    ..rule("asked", None, "rights not checked (why); the plan assumes that they are granted")
                 },
                 rule("refused", Some((Course::Refuse, FORBIDDEN)), "user \"alice\" may not create secrets"),
             ],
@@ -327,7 +327,13 @@ mod tests {
                     FORBIDDEN,
                     "user \"alice\" may not create secrets",
                 ),
-                copy(CopyState::Leaving, "gone", "shop", Reason::Unwanted, "its rule platform/gone is gone"),
+                copy(
+                    CopyState::Leaving,
+                    "gone",
+                    "shop",
+                    Reason::Unwanted,
+                    "its rule platform/gone no longer exists",
+                ),
             ],
             summary: Summary { create: 2, change: 2, remove: 2, refuse: 2, current: 7, ..Summary::default() },
             ..Report::default()
@@ -335,7 +341,7 @@ mod tests {
         let expected = r#"CopyratorRule platform/registry, acts as user alice
   + Secret shop/registry    from platform/registry
   ~ Secret web/registry     from platform/registry; keys: +b ~a ~c -d; labels: tier; type
-  ~ Secret docs/registry    from platform/registry; labels or annotations that the rule does not set any more
+  ~ Secret docs/registry    from platform/registry; labels or annotations that the rule no longer sets
   ~ Secret values/registry  from platform/registry
       + metadata.labels.tier: "web"
       - spec.replicas: 2
@@ -346,13 +352,13 @@ mod tests {
   + Secret full/registry    from platform/registry; last attempt: Forbidden: exceeded quota
   ! Secret theirs/registry  Conflict: an object is in the way
 CopyratorRule platform/asked, acts as user alice, rights not checked, from rules.yaml:3
-  . rights not checked (why); planned as if they were granted
+  . rights not checked (why); the plan assumes that they are granted
     everything is in order
 CopyratorRule platform/refused, acts as user alice
   ! Forbidden: user "alice" may not create secrets
-  ! 1 copy held back by that
-copies of rules that are gone
-  - Secret shop/registry  will be deleted at once; its rule platform/gone is gone
+  ! 1 copy affected by this
+copies of deleted rules
+  - Secret shop/registry  will be deleted at once; its rule platform/gone no longer exists
 2 to make, 2 to change, 2 to remove, 2 refused, 7 in order.
 "#;
         assert_eq!(table(&report, false), expected);

@@ -25,7 +25,7 @@ pub(super) fn difference(changes: &Difference) -> String {
         return String::new();
     }
     if changes.is_about_digest_only() {
-        return "labels or annotations that the rule does not set any more".into();
+        return "labels or annotations that the rule no longer sets".into();
     }
     let signed =
         |sign: char, keys: &[String]| keys.iter().map(|key| format!("{sign}{key}")).collect::<Vec<_>>();

@@ -21,8 +21,8 @@ fn said(namespace: &str, holder: &str, renewed: Timestamp, now: Timestamp) -> Op
     let is_held = !holder.is_empty() && seconds <= 4 * LEASE_DURATION.as_secs() as i64;
     (!is_held).then(|| {
         format!(
-            "no reconciler has renewed the Lease {namespace}/{LEASE} for {seconds} s: nothing is copied, restarted or \
-             repaired, and statuses say what was so before; copyrator doctor says what mends it"
+            "no reconciler has renewed the Lease {namespace}/{LEASE} for {seconds} s: Copyrator copies, restarts and repairs nothing, and \
+             statuses are outdated; copyrator doctor shows the fix"
         )
     })
 }

@@ -27,23 +27,19 @@ use crate::{
 #[command(
     after_help = "Examples:\n  copyrator status\n  copyrator status -n platform\n  copyrator status -l team=blue -o wide\n  \
     copyrator status -o json\n  kubectl apply -f rules.yaml && copyrator status -n platform --wait --timeout 2m\n\n\
-    With -n: what is in that namespace, workloads too, and the copies that land in it. Of a copy or workload it says \
-    what `copyrator plan` says, and the result of the last attempt. RUNNING and WANTED are the first characters of keyed digests: of \
-    the content that a workload is recorded to run with, and of what is there now.\n\n\
-    --wait ends when nothing is left to report: every status speaks of what is declared, every copy is in order or held back on \
-    purpose, and no restart is due or under way. Otherwise, at the deadline, it says what is missing. Without the right to list copies \
-    and workloads, it waits for the statuses alone.\n\n\
-    Exit codes: 0 everything is as declared; 1 something is not, or may not be read; 2 usage; 3 cluster unreachable."
+    With -n: the rules, monitors and workloads of that namespace, and the copies in it. Each copy or workload has the state that `copyrator plan` shows, and the result of the last attempt. RUNNING and WANTED are the first characters of keyed digests: of the content that the workload runs, and of the current content.\n\n\
+    --wait ends when every status is about the current spec, every copy is in order or held back on purpose, and no restart is due or in progress. At the deadline, it lists what is missing. Without the right to list copies and workloads, it waits only for the statuses.\n\n\
+    Exit codes: 0 everything is as declared; 1 something is not, or you may not read it; 2 usage; 3 cluster unreachable."
 )]
 pub struct Args {
     #[command(flatten)]
     scope: Scope,
     #[command(flatten)]
     labels: LabelArgs,
-    /// How the output looks.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-    /// Wait until everything is as declared, and show it then.
+    /// Wait until everything is as declared, then show it.
     #[arg(long)]
     wait: bool,
     /// With --wait: the longest time to wait.

@@ -99,7 +99,7 @@ pub(super) async fn look(
         Ok(seen) => seen.only(selected).about(namespace),
         Err(error) => {
             let why =
-                format!("copies and workloads are not shown one by one: {}", with_distinct_causes(&error));
+                format!("status does not list single copies and workloads: {}", with_distinct_causes(&error));
             sort(&mut rows);
             let (copies, workloads) = (Vec::new(), Vec::new());
             // A refusal is final, so a command that waits uses the statuses.

@@ -32,7 +32,7 @@ where
 
 /// Reports the objects that are not as declared.
 pub(super) fn give_up(timeout: &str, missing: &[String]) -> Exit {
-    say(&format!("not everything is as declared after {timeout}; missing are:"));
+    say(&format!("not everything is as declared after {timeout}; waiting for:"));
     missing.iter().take(NAMED).for_each(|one| say(&format!("  {one}")));
     if let Some(more) = missing.len().checked_sub(NAMED).filter(|more| *more > 0) {
         say(&format!("  and {more} more"));

@@ -149,7 +149,7 @@ impl Forest {
             Origin::Template(template) => (declared(template), seen.world.templates().contains_key(template)),
         };
         if !is_there {
-            root.notes.push(self.note("Gone", "it does not exist any more"));
+            root.notes.push(self.note("Gone", "the source no longer exists"));
         }
         if let Origin::Object(source) = origin {
             root.children = self.users(seen, source);

@@ -22,15 +22,13 @@ use crate::{
     terminal::{Console, Exit, fail},
 };
 
-/// Show where copies come from and what uses them: each source, the copies of it, and the workloads that use those.
+/// Show each source with its copies, and the workloads that use the copies.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  copyrator tree\n  copyrator tree -n shop\n  copyrator tree secret/registry -n platform\n  \
     copyrator tree copyratorrule/registry -n platform\n\n\
-    Numbers in parentheses are notes, below the tree: what is not in order, or does not restart, and why. Of a copy, its own branch \
-    is shown; of a rule, the branches that it makes. An object without -n is one of the context's namespace. -l is about labels of \
-    rules.\n\n\
-    Exit codes: 0 shown; 1 no such object, or it may not be read; 2 usage; 3 cluster unreachable."
+    Numbers in parentheses refer to the notes below the tree: why a copy is not in order, or why a workload does not restart. For a copy, tree shows its own branch; for a rule, the branches of its copies. Without -n, the object is in the context's namespace. -l selects rules by label.\n\n\
+    Exit codes: 0 shown; 1 object not found, or you may not read it; 2 usage; 3 cluster unreachable."
 )]
 pub struct Args {
     /// A ConfigMap, Secret or CopyratorRule, as KIND/NAME; without it, every source.
@@ -40,7 +38,7 @@ pub struct Args {
     scope: Scope,
     #[command(flatten)]
     labels: LabelArgs,
-    /// How the output looks.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
     #[command(flatten)]

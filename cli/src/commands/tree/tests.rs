@@ -41,7 +41,7 @@ ConfigMap platform/app
 └── ConfigMap shop/app, by platform/apps
     └── Deployment shop/web (2)
 
-1) NotAsked: no monitor reaches it, and it has no annotation copyrator.dev/restart
+1) NotAsked: no monitor selects this workload, and it has no annotation copyrator.dev/restart
 ";
     assert!(text.starts_with(expected), "{text}");
     let wide = draw(&grow(&cluster.seen_by()), true, false);

@@ -214,10 +214,11 @@ fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Why> {
     }
     let is_guarded = facts.is_some_and(ObjectFacts::is_guarded);
     let edit = edit(&made_by, object.kind).unwrap_or_else(|| match is_guarded {
-        true => "only users with the verb override on copies.copyrator.dev: it bears the marks of a copy, by which it is guarded, \
-                 and is none, so that nobody keeps it; have one of them delete it, or take the label copyrator.dev/rule off"
+        true => "only users with the verb override on copies.copyrator.dev: an admission policy protects the object because of its label, \
+         although it is not a copy and Copyrator does not update it; let such a user delete the object, or remove the label \
+         copyrator.dev/rule"
             .to_owned(),
-        false => "every user whom the cluster's RBAC allows it: it is not a copy".to_owned(),
+        false => "every user with RBAC rights on the object: it is not a copy".to_owned(),
     });
     Some(Why {
         exists: facts.is_some(),
@@ -249,16 +250,16 @@ fn edit(made_by: &[Made], kind: Kind) -> Option<String> {
     };
     Some(match (made.is_declared(), kind.is_whole()) {
         (true, true) => format!(
-            "{origin}, or what {read} its expressions read; the object itself only with the verb override on \
-             copies.copyrator.dev, and what is changed there is put back"
+            "{origin}, or the fields {read} that its expressions read; only users with the verb override on copies.copyrator.dev may edit \
+             the object itself, and Copyrator reverts the edit"
         ),
         (true, false) => format!(
-            "{origin}, or what {read} its expressions read; fields that it does not name by every user whom the cluster's \
-             RBAC allows it, and those that it names are put back"
+            "{origin}, or the fields {read} that its expressions read; users with RBAC rights may edit other fields of the object, and \
+             Copyrator reverts edits of declared fields"
         ),
         (false, _) => format!(
-            "its source, {origin}; the copy itself only with the verb override on copies.copyrator.dev, and what is \
-             changed there is put back"
+            "its source, {origin}; only users with the verb override on copies.copyrator.dev may edit the copy itself, and Copyrator \
+             reverts the edit"
         ),
     })
 }

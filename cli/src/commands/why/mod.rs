@@ -26,24 +26,24 @@ use crate::{
     terminal::{Console, Exit, fail},
 };
 
-/// Say why an object is there and what hangs on it: which rule made it, of what, whose rights stand behind that, who may edit
-/// it, and what restarts when it changes. Of a workload: what it restarts for, and by whose wish.
+/// Show why an object exists and what depends on it: its rule, source and author, who may edit it, and which
+/// workloads restart when it changes. For a workload: what it restarts for, and which monitor or annotation
+/// requests it.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  copyrator why secret/registry -n shop\n  copyrator why cm/app-settings -n shop -o json\n  \
     copyrator why deploy/web -n shop\n  copyrator why copyr/registry -n platform\n\n\
-    Kinds are configmap (cm), secret, deployment (deploy), statefulset (sts), daemonset (ds) and copyratorrule (copyr). The digest is keyed: it tells \
-    contents apart, and says nothing about them. -o name prints the workloads that restart when the object changes.\n\n\
-    Exit codes: 0 answered; 1 no such object, or it may not be read; 2 usage; 3 cluster unreachable."
+    Kinds are configmap (cm), secret, deployment (deploy), statefulset (sts), daemonset (ds) and copyratorrule (copyr). The digest is keyed: it shows whether two contents are equal, but not the content. -o name prints the workloads that restart when the object changes.\n\n\
+    Exit codes: 0 answered; 1 object not found, or you may not read it; 2 usage; 3 cluster unreachable."
 )]
 pub struct Args {
     /// The object, as KIND/NAME.
     #[arg(value_name = "KIND/NAME")]
     object: Named,
-    /// Its namespace; without it, the context's.
+    /// The namespace of the object; default: the context's.
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// How the output looks.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
     #[command(flatten)]

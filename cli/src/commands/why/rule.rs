@@ -62,7 +62,7 @@ pub(super) fn told(why: &RuleWhy) -> String {
     lines.extend(why.author.clone().map(|author| ("written by".to_owned(), author)));
     lines.extend(why.conditions.clone());
     if why.conditions.is_empty() {
-        lines.push(("status".into(), "none yet: no reconciler has looked at it".into()));
+        lines.push(("status".into(), "none yet: no reconciler has checked the rights".into()));
     }
     let copies: Vec<String> = why.copies.iter().map(|(word, number)| format!("{number} {word}")).collect();
     let objects = if why.object == "CopyratorTemplate" { "objects" } else { "copies" };

@@ -46,7 +46,7 @@ fn a_copy_says_whose_it_is_who_edits_it_and_what_restarts() {
         &text,
         &[
             "copy of ConfigMap platform/app, made by rule platform/apps",
-            "rights the rule may do what RBAC allows user alice; its spec was written by alice",
+            "rights the rule has the RBAC rights of user alice; alice wrote its spec",
             "state in order",
             "edit its source, ConfigMap platform/app",
             "restarts Deployment shop/web, asked by ConfigMonitor all",
@@ -63,7 +63,7 @@ fn a_source_says_what_becomes_of_it_and_a_plain_object_that_it_is_one() {
     let source = asked(&cluster, "cm/app", "platform").expect("an answer");
     assert_says(&source, &["copied by rule platform/apps: 1 of 1 copies in order", "it is not a copy"]);
     let plain = asked(&cluster, "cm/plain", "shop").expect("an answer");
-    assert_says(&plain, &["it is not a copy", "nothing: no workload that may be seen uses it"]);
+    assert_says(&plain, &["it is not a copy", "no visible workload uses this object"]);
     assert_eq!(asked(&cluster, "cm/none", "shop"), None);
     assert_eq!(asked(&cluster, "deploy/none", "shop"), None);
 }
@@ -96,7 +96,7 @@ fn what_is_guarded_as_a_copy_and_is_none_says_who_may_change_it() {
     }
     assert_says(
         &pasted(Some("configmaps/shop/app")),
-        &["every user whom the cluster's RBAC allows it: it is not a copy"],
+        &["every user with RBAC rights on the object: it is not a copy"],
     );
 }
 
@@ -148,9 +148,15 @@ fn a_workload_says_what_it_uses_and_for_what_it_restarts() {
         &text,
         &[
             "asked by ConfigMonitor all",
-            "uses ConfigMap app, a copy of platform/app: it restarts when that changes",
+            "uses ConfigMap app, a copy of platform/app: a change restarts the workload",
         ],
     );
     let text = asked(&cluster, "deploy/other", "platform").expect("an answer");
-    assert_says(&text, &["state nobody asks for its restarts", "uses ConfigMap app: it does not restart"]);
+    assert_says(
+        &text,
+        &[
+            "state no monitor or annotation selects this workload",
+            "uses ConfigMap app: a change does not restart",
+        ],
+    );
 }

@@ -28,19 +28,19 @@ pub(super) fn told(why: &Why, wide: bool) -> String {
         ));
     }
     if let Some(at) = why.changed_at {
-        lines.push(("changed", format!("at {} or before", write_time(at))));
+        lines.push(("changed", format!("not after {}", write_time(at))));
     }
     lines.extend(why.edit.clone().map(|edit| ("edit", edit)));
     for user in &why.on_change {
         lines.push(if user.restarts { ("restarts", restarts(user)) } else { ("does not", declined(user)) });
     }
     if why.edit.is_some() && why.on_change.is_empty() {
-        lines.push(("restarts", "nothing: no workload that may be seen uses it".into()));
+        lines.push(("restarts", "no visible workload uses this object".into()));
     }
     lines.extend(why.restart.iter().flat_map(|outlook| of_workload(outlook, wide)));
     let is_plain_workload = why.edit.is_none() && why.made_by.is_empty();
     if is_plain_workload && why.restart.is_none() {
-        lines.push(("state", "nobody asks for its restarts".into()));
+        lines.push(("state", "no monitor or annotation selects this workload".into()));
     }
     lines.extend(why.uses.iter().map(used));
     let heading = format!("{} {}/{}", why.object, why.namespace, why.name);
@@ -51,8 +51,7 @@ pub(super) fn told(why: &Why, wide: bool) -> String {
 
 fn of_copy(made: &Made, wide: bool) -> Vec<(&'static str, String)> {
     let unknown = || "unknown".to_owned();
-    let rule =
-        made.rule.clone().map_or_else(|| "a rule that is gone".to_owned(), |rule| format!("rule {rule}"));
+    let rule = made.rule.clone().map_or_else(|| "a deleted rule".to_owned(), |rule| format!("rule {rule}"));
     let source = made.source.clone().unwrap_or_else(unknown);
     let (is_declared, noun) = (made.is_declared(), if made.is_declared() { "template" } else { "rule" });
     let mut lines = match made.digest {
@@ -63,8 +62,9 @@ fn of_copy(made: &Made, wide: bool) -> Vec<(&'static str, String)> {
     };
     lines.extend(made.instance.clone().map(|instance| ("for", instance)));
     lines.extend(made.goes_with.as_ref().map(|kind| {
-        let with = "goes with that, also when the CustomResourceDefinition of";
-        ("owner", format!("it {with} {kind} is deleted; deletionPolicy: Retain in the template keeps it"))
+        let when = "when this owner or the CustomResourceDefinition of";
+        let keep = "deletionPolicy: Retain in the template keeps it";
+        ("owner", format!("Kubernetes deletes the object {when} {kind} is deleted; {keep}"))
     }));
     lines.extend(made.fields.iter().map(|field| ("field", format!("{}: {}", field.path, field.text))));
     if let Some(digest) = &made.digest {
@@ -72,10 +72,10 @@ fn of_copy(made: &Made, wide: bool) -> Vec<(&'static str, String)> {
         lines.push(("digest", shown));
     }
     if let Some(identity) = &made.identity {
-        let author = made.author.as_ref().map(|author| format!("; its spec was written by {author}"));
+        let author = made.author.as_ref().map(|author| format!("; {author} wrote its spec"));
         lines.push((
             "rights",
-            format!("the {noun} may do what RBAC allows {identity}{}", author.unwrap_or_default()),
+            format!("the {noun} has the RBAC rights of {identity}{}", author.unwrap_or_default()),
         ));
     }
     let message = if made.message.is_empty() { String::new() } else { format!(": {}", made.message) };
@@ -84,9 +84,9 @@ fn of_copy(made: &Made, wide: bool) -> Vec<(&'static str, String)> {
         "state",
         match made.action {
             Course::Current => "in order".into(),
-            Course::Create => format!("about to be made{message}"),
-            Course::Change => format!("about to be changed, {}{message}", made.reason.as_str()),
-            Course::Remove => format!("about to go{at}, {}{message}", made.reason.as_str()),
+            Course::Create => format!("will be created{message}"),
+            Course::Change => format!("will be changed, {}{message}", made.reason.as_str()),
+            Course::Remove => format!("will be deleted{at}, {}{message}", made.reason.as_str()),
             Course::Refuse => format!("refused, {}{message}", made.reason.as_str()),
             Course::Unknown => format!("not known, {}{message}", made.reason.as_str()),
             Course::Wait => format!("waiting{at}, {}{message}", made.reason.as_str()),
@@ -146,10 +146,10 @@ fn used(used: &Used) -> (&'static str, String) {
         None => format!(", a copy of {source}"),
     };
     let copy = used.copy_of.as_ref().map(of).unwrap_or_default();
-    let gone = if used.exists { "" } else { ", which is not there" };
+    let gone = if used.exists { "" } else { ", which does not exist" };
     let what = format!("{} {}{copy}{gone}", used.kind, used.name);
     match used.restarts {
-        true => ("uses", format!("{what}: it restarts when that changes")),
-        false => ("uses", format!("{what}: it does not restart when that changes")),
+        true => ("uses", format!("{what}: a change restarts the workload")),
+        false => ("uses", format!("{what}: a change does not restart the workload")),
     }
 }

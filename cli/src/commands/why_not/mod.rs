@@ -16,17 +16,15 @@ use crate::{
     terminal::{Console, Exit, aligned},
 };
 
-/// Say why a namespace gets no copies: of each rule the first reason, as the planner has it.
+/// Show why a namespace gets no copies: the first reason for each rule.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  copyrator why-not shop\n  copyrator why-not shop --rule platform/registry\n  copyrator why-not shop -o json\n\n\
-    In this order: the namespace takes no copies; the rule is not valid, excludes it, does not name it, has no source; it is \
-    suspended or may not; an object is in the way, or another rule's. -o wide shows the rules that bring their copies, too. An \
-    annotated source counts as a rule, called NAMESPACE/configmap:NAME or NAMESPACE/secret:NAME. -l is about labels of rules.\n\n\
-    Exit codes: 0 every rule brings its copies; 1 one does not, and says why; 2 usage; 3 cluster unreachable."
+    Reasons in this order: the namespace may not have copies; the rule is invalid, excludes the namespace, does not select it, or has no source; the rule is suspended or lacks rights; another object or another rule's copy is in the way. -o wide also shows the rules that have all their copies. An annotated source counts as a rule named NAMESPACE/configmap:NAME or NAMESPACE/secret:NAME. -l selects rules by label.\n\n\
+    Exit codes: 0 every rule has its copies; 1 some rule does not; 2 usage; 3 cluster unreachable."
 )]
 pub struct Args {
-    /// The namespace without the copies.
+    /// The namespace to check.
     #[arg(value_name = "NAMESPACE")]
     namespace: String,
     /// Only about this rule.
@@ -34,7 +32,7 @@ pub struct Args {
     rule: Option<String>,
     #[command(flatten)]
     labels: LabelArgs,
-    /// How the output looks.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
     #[command(flatten)]

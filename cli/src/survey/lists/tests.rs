@@ -56,5 +56,5 @@ async fn custom_resources_that_the_caller_may_not_list_are_left_out_alone() {
     assert!(world.sees("shop"), "{:?}", world.unseen("shop"));
     assert_eq!(hidden.kinds, [issuer].into());
     let note = hidden.notes.last().unwrap();
-    assert!(note.contains("rules that copy from or to a Issuer nothing can be told"), "{note}");
+    assert!(note.contains("cannot show rules that copy from or to a Issuer"), "{note}");
 }

@@ -28,10 +28,10 @@ pub(super) enum ProtobufError {
     #[error("the API server's protobuf cannot be decoded")]
     Decode(#[from] prost::DecodeError),
     /// The answer is neither metadata nor a status.
-    #[error("the API server answered with {0:?} where metadata was asked for")]
+    #[error("the API server answered with {0:?} instead of metadata")]
     Kind(String),
     /// The answer cannot be expressed in JSON.
-    #[error("the API server's protobuf cannot be said in JSON")]
+    #[error("the API server's protobuf cannot be converted to JSON")]
     Json(#[from] serde_json::Error),
 }
 

@@ -73,7 +73,7 @@ fn judge(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError
     if !asked.declared {
         let mut verdict = Verdict::allow();
         verdict.warn(format!(
-            "copyrator: without the label {DECLARES}={DECLARES_VALUE} its annotations do not count"
+            "copyrator: the annotations have no effect without the label {DECLARES}={DECLARES_VALUE}"
         ));
         return Ok(Decision::Now(verdict));
     }

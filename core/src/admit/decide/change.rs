@@ -147,8 +147,7 @@ fn of_unknown_sources(
     let deleted = Amount { most: if old.is_some_and(is_narrower) { most } else { 0 }, is_exact: false };
     let change = Change { deleted, word: Some(word(world, new, old)), ..Change::default() };
     let many = if after.len() == 1 { "namespace" } else { "namespaces" };
-    let created =
-        format!("copyrator: each source of this rule will be copied into up to {} {many}", after.len());
+    let created = format!("copyrator: this rule will copy each source to up to {} {many}", after.len());
     let created = (!after.is_empty() && old.is_none_or(is_wider)).then_some(created);
     Told { always: change.lost(&OF_RULE), created, ..Told::default() }
 }
@@ -168,7 +167,7 @@ pub(super) fn lost_by_source(
         word: Some(OnRemoval::new(old.deletion, old.grace.unwrap_or(world.settings().default_grace))),
         ..Change::default()
     };
-    let nouns = Nouns { whose: "source", keep: "put the annotation back to keep them", ..OF_RULE };
+    let nouns = Nouns { whose: "source", keep: "restore the annotation to keep them", ..OF_RULE };
     change.lost(&nouns).pop()
 }
 
@@ -237,7 +236,7 @@ pub(super) fn of_template(
         let foretold = for_each.map(|kind| {
             let objects = Amount { most: new.objects.len(), is_exact: is_unconditional };
             format!(
-                "copyrator: {} will appear for each {} that it selects",
+                "copyrator: this template will create {} for each {} that it selects",
                 objects.of("object", "objects"),
                 kind.kind
             )
@@ -430,7 +429,7 @@ impl Change {
         });
         let left = (self.left.most > 0).then(|| {
             let (left, stay) = (nouns.of(self.left), self.left.stay());
-            format!("copyrator: {left} {stay} (to keep data, or by deletionPolicy)")
+            format!("copyrator: {left} {stay} (to keep data, or because of deletionPolicy: Retain)")
         });
         deleted.into_iter().chain(left).collect()
     }
@@ -440,7 +439,7 @@ impl Change {
     fn created(&self, nouns: &Nouns, place: &str) -> Option<String> {
         let (amount, places) = self.created.filter(|(amount, _)| amount.most > 0)?;
         let plural = if places == 1 { "" } else { "s" };
-        Some(format!("copyrator: {} will appear, for {places} {place}{plural}", nouns.of(amount)))
+        Some(format!("copyrator: {} will be created, for {places} {place}{plural}", nouns.of(amount)))
     }
 }
 

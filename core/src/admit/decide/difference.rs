@@ -76,7 +76,7 @@ impl Amount {
 
     /// The words for objects that are not deleted.
     pub(super) fn stay(self) -> &'static str {
-        if self.most == 1 { "stays, as an ordinary object" } else { "stay, as ordinary objects" }
+        if self.most == 1 { "stays as an ordinary object" } else { "stay as ordinary objects" }
     }
 }
 

@@ -33,10 +33,8 @@ fn compare(path: &str, given: &Value, schema: &JSONSchemaProps, problems: &mut V
                     None => {
                         let meant = did_you_mean(key, known.keys().map(String::as_str));
                         let what = if meant.is_empty() { "; check its spelling" } else { &meant };
-                        problems.push(invalid(
-                            &path,
-                            format!("is not a field of this kind in this version{what}"),
-                        ));
+                        problems
+                            .push(invalid(&path, format!("unknown field in this version of the kind{what}")));
                     }
                 }
             }
@@ -166,7 +164,7 @@ mod tests {
             "targets":[{"namespaceSelector":{"matchLabel":{"a":"b"},"matchLabels":{"any":"label"}}}],"frequency":1}"#;
         let all = unknown(raw, &CopyratorRule::crd());
         let all: Vec<_> = all.into_iter().map(|problem| problem.message).collect();
-        let unknown = "is not a field of this kind in this version";
+        let unknown = "unknown field in this version of the kind";
         assert_eq!(
             all,
             [

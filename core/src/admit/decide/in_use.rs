@@ -51,7 +51,7 @@ pub(super) fn look(
     let goes = if new.is_some() { "removed" } else { "deleted" };
     let what = format!("is used by {} and would be {goes}", named(&users));
     let keys = new.map(|_| named(&used.into_iter().collect::<Vec<_>>()));
-    let fix = "take it out of their pod templates first, or delete them";
+    let fix = "remove it from their pod templates first, or delete the workloads";
     Ok(Some(Violation::by_change("whileInUse", keys, what, fix)))
 }
 

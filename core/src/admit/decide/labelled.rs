@@ -118,8 +118,10 @@ pub(super) fn of_namespace(world: &World, old: Option<&Candidate<'_>>, new: &Can
 impl Relabelled {
     /// Returns the warnings; `here` is the place of the objects, in words.
     pub(super) fn said(&self, here: &str) -> Vec<String> {
-        let come =
-            self.come.said().map(|come| format!("copyrator: {come} will appear {here}{}", self.come.of()));
+        let come = self
+            .come
+            .said()
+            .map(|come| format!("copyrator: {come} will be created {here}{}", self.come.of()));
         let mut graces = self.graces.iter().map(|grace| Span::from(*grace).to_string());
         let after = match (graces.next(), graces.next()) {
             (Some(only), None) => format!("in {only}"),
@@ -127,7 +129,7 @@ impl Relabelled {
         };
         let gone = self.gone.said().map(|gone| {
             let of = self.gone.of();
-            format!("copyrator: {gone} {here} will be deleted {after}, unless the label comes back{of}")
+            format!("copyrator: {gone} {here} will be deleted {after}, unless you restore the label{of}")
         });
         [come, gone].into_iter().flatten().collect()
     }

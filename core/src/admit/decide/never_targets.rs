@@ -13,14 +13,13 @@ pub(super) fn warn(decision: &mut Decision, terms: &[CompiledTarget], home: Opti
     system.dedup();
     if !system.is_empty() {
         inquiry.allow.warn(format!(
-            "copyrator: {} never takes anything from Copyrator (it belongs to Kubernetes or Copyrator, or is in --system-namespaces): \
-             take it out of the targets",
+            "copyrator: {} never gets objects from Copyrator (system namespace): remove it from the targets",
             system.join(", ")
         ));
     }
     if let Some(home) = home.filter(|home| named.clone().any(|name| name == home)) {
         inquiry.allow.warn(format!(
-            "copyrator: {home} is the namespace of the sources, and takes no copies of them: take it out of the targets"
+            "copyrator: {home} is the sources' own namespace and never gets copies of them: remove {home} from the targets"
         ));
     }
 }

@@ -50,10 +50,7 @@ pub(super) fn decide(
         _ => None,
     };
     let Some(spec) = spec else {
-        return Ok(invalid(
-            review,
-            &[SpecFault::Invalid.problem("spec: is missing; say what is wanted".into())],
-        ));
+        return Ok(invalid(review, &[SpecFault::Invalid.problem("spec: required field is missing".into())]));
     };
     if old.is_some_and(|old| same(spec, old)) {
         return Ok(Decision::Now(Verdict::allow()));
@@ -86,7 +83,7 @@ pub(super) fn decide(
                 && !types.is_empty()
             {
                 inquiry.allow.warn(format!(
-                    "copyrator: copies of a Secret of type {} are Opaque, since spec.copy.keys leaves out what the type must have",
+                    "copyrator: copies of a Secret of type {} will be Opaque, because spec.copy.keys omits a required key",
                     types.join(" or ")
                 ));
             }

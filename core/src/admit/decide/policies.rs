@@ -166,7 +166,12 @@ fn judged<'w>(
         }
         breaches.extend(far.map(|far| Breach {
             policy: name.clone(),
-            violation: Violation::by_change(REACH, None, "reaches far".into(), "change less at once"),
+            violation: Violation::by_change(
+                REACH,
+                None,
+                "reaches far".into(),
+                "change fewer objects at once",
+            ),
             effect: told(policy),
             message: printable(far, LONGEST_WARNING),
         }));

@@ -31,15 +31,15 @@ impl fmt::Display for Unread {
         match self {
             Self::TooLarge => write!(
                 f,
-                "its review is larger than {} MiB, in which a control character takes six bytes: make it smaller",
+                "its AdmissionReview is larger than {} MiB (a control character counts as six bytes): make the object smaller",
                 BODY_LIMIT >> 20
             ),
-            Self::NoRoom => f.write_str(
-                "its review is large, and too many large ones are under way: try again in a moment",
-            ),
-            Self::NoTurn => {
-                f.write_str("many writes to its namespace are being judged: try again in a moment")
+            Self::NoRoom => {
+                f.write_str("the webhook is processing too many large reviews: try again in a moment")
             }
+            Self::NoTurn => f.write_str(
+                "the webhook is processing too many writes to this namespace: try again in a moment",
+            ),
         }
     }
 }
@@ -83,7 +83,7 @@ pub fn unread(
     };
     let named = names.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(", ");
     let message = format!(
-        "copyrator: policy {named} cannot judge {} {place}{}: {why}",
+        "copyrator: policy {named} cannot check {} {place}{}: {why}",
         kind.resource().kind,
         review.name
     );

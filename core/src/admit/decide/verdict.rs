@@ -150,10 +150,10 @@ impl Inquiry {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecideError {
     /// The first lists of the watches are not complete.
-    #[error("the webhook does not know the cluster yet")]
+    #[error("the webhook has not read the cluster yet")]
     NotReady,
     /// A policy selects by namespace labels, and the webhook does not know the object's namespace yet.
-    #[error("the webhook has not heard of the namespace yet")]
+    #[error("the webhook does not know the namespace yet")]
     UnknownNamespace,
     /// The object of the review cannot be read.
     #[error("cannot read {what} of the review: {source}")]

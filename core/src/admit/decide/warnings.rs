@@ -118,7 +118,7 @@ pub(super) fn of_deletion(review: &Review<'_>, parties: &Parties) -> Verdict {
     if stays.most > 0 {
         let why = match spec.deletion_policy {
             DeletionPolicy::Retain => "(deletionPolicy: Retain)",
-            DeletionPolicy::Delete => "(to keep data, or by deletionPolicy)",
+            DeletionPolicy::Delete => "(to keep data, or because of deletionPolicy: Retain)",
         };
         verdict.warn(format!("{} {} {why}", of(stays), stays.stay()));
     }
@@ -147,7 +147,7 @@ fn of_change(world: &World, kind: Kind, old: &Candidate<'_>, new: Option<&Candid
         (true, None) => format!("copyrator: {} after this change", changed?),
         (false, Some(copies)) => {
             let copies = format!(
-                "copyrator: {copies} of this will be deleted after a grace period, unless their rule retains them"
+                "copyrator: {copies} will be deleted after a grace period, unless their rule retains them"
             );
             [Some(copies), used].into_iter().flatten().collect::<Vec<_>>().join("; ")
         }
@@ -199,7 +199,7 @@ impl Reached {
 /// The warning for content that is too large for this many copies; empty for other content.
 fn too_much(bytes: Bytes, limits: SpreadLimits) -> String {
     if bytes > limits.max_bytes {
-        format!(" ({bytes}, too large: not copied beyond {})", limits.max_bytes)
+        format!(" ({bytes}, more than the maximum of {}: not copied)", limits.max_bytes)
     } else if bytes > limits.warn_bytes {
         format!(" ({bytes})")
     } else {
@@ -221,6 +221,6 @@ mod tests {
         let said = |mebibytes: u64| too_much(Bytes(mebibytes << 20), limits);
         assert_eq!([said(1), said(256)], ["", ""]);
         assert_eq!(said(300), " (300 MiB)");
-        assert_eq!(said(1536), " (1.5 GiB, too large: not copied beyond 1 GiB)");
+        assert_eq!(said(1536), " (1.5 GiB, more than the maximum of 1 GiB: not copied)");
     }
 }

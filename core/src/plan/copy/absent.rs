@@ -40,8 +40,8 @@ pub(crate) fn lacking_targets(world: &World, rule: &Declarer, compiled: &Compile
     }
     let absent = absent_targets(world, compiled);
     let pronoun = if absent.len() == 1 { "it is" } else { "they are" };
-    let named =
-        namespaces_absent(&absent).map(|said| format!("{said}: copies appear there when {pronoun} made"));
+    let named = namespaces_absent(&absent)
+        .map(|said| format!("{said}: Copyrator copies there once {pronoun} created"));
     let only_source = match source_namespaces(rule, compiled).collect::<Vec<_>>()[..] {
         [one] => Some(one),
         _ => None,
@@ -49,7 +49,7 @@ pub(crate) fn lacking_targets(world: &World, rule: &Declarer, compiled: &Compile
     let is_nowhere = !names_only(compiled, &absent)
         && targets(world, compiled).all(|namespace| Some(&**namespace) == only_source);
     let nowhere = is_nowhere.then(|| {
-        "spec.targets matches no namespace now: copies appear in those that it matches later".to_owned()
+        "spec.targets matches no namespace now: Copyrator copies to namespaces that match later".to_owned()
     });
     named.into_iter().chain(nowhere).collect()
 }

@@ -39,8 +39,7 @@ pub(super) fn unbound(
     };
     let Some(role) = &source.role else {
         let message = format!(
-            "{} binds a Role of its own namespace, and a Role of that name in another namespace, if there is one, is another \
-             Role: have it bind a ClusterRole",
+            "{} binds a Role of its own namespace, which other namespaces do not have: bind a ClusterRole instead",
             claim.source
         );
         return Some(blocked(WriteFault::Refused, message, None));

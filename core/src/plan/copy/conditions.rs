@@ -124,8 +124,8 @@ pub(super) fn set_not_ready(
 pub(super) fn being_written(count: &Count, one: &str, more: &str) -> String {
     let (copies, braked, until) = (count.pending() - count.braked, count.braked, count.until);
     let written = match copies {
-        1 => format!("1 {one} is being written"),
-        number => format!("{number} {more} are being written"),
+        1 => format!("Copyrator is writing 1 {one}"),
+        number => format!("Copyrator is writing {number} {more}"),
     };
     let (Some(until), 1..) = (until, braked) else { return written };
     let until = until.round(jiff::Unit::Second).unwrap_or(until);

@@ -174,7 +174,7 @@ fn plan_wanted(
         return SlotPlan { recheck: waits.map(|_| at_after(now, AGAIN)), ..plan(SlotState::Inert(why)) };
     }
     if let Some(deletion) = existing.and_then(|facts| facts.deletion.as_deref()) {
-        let then = "the copy is made anew once the object is gone";
+        let then = "Copyrator creates the copy again after the object is deleted";
         return plan_terminating(claim.rule, slot, deletion, SlotState::Outdated, then, now);
     }
     let ours = existing.filter(|_| proof == Some(Proof::Ours));
@@ -405,8 +405,8 @@ fn judge_foreign(
     let blocked = |message: &str| Verdict::Blocked(CopyProblem::fault(slot, WriteFault::Conflict, message));
     if policy == ConflictPolicy::Refuse {
         return blocked(
-            "an object that Copyrator did not make is in the way: remove or rename it, exclude the namespace, \
-             or set conflictPolicy; Copyrator looks again within a minute",
+            "an object that Copyrator did not make is in the way: remove or rename the object, exclude the namespace, or set \
+             conflictPolicy; Copyrator checks again within a minute",
         );
     }
     // If two sources overwrote each other, both would be copies without a source, and be deleted. A tenant
@@ -415,13 +415,13 @@ fn judge_foreign(
     if let Some(rule) = copied_by(world, slot, facts, counts) {
         if world.rules().get(rule).is_some_and(|facts| facts.compiled.is_err()) {
             return blocked(&format!(
-                "the object in the way may be a source of rule {rule}, which is not valid, and a source is never \
-                 written, whatever conflictPolicy says: correct or delete that rule, or exclude the namespace"
+                "the object in the way may be a source of the invalid rule {rule}, and Copyrator never overwrites a source, whatever \
+                 conflictPolicy says: correct or delete that rule, or exclude the namespace"
             ));
         }
         return blocked(&format!(
-            "the object in the way is itself a source of rule {rule}, and a source is never written, whatever \
-             conflictPolicy says: exclude the namespace, or leave the object out of that rule's sources"
+            "the object in the way is itself a source of rule {rule}, and Copyrator never overwrites a source, whatever conflictPolicy \
+             says: exclude the namespace, or remove the object from that rule's sources"
         ));
     }
     if world.is_in_doubt() {
@@ -432,20 +432,20 @@ fn judge_foreign(
     };
     if is_left_out(slot, print.type_.as_deref()) {
         return blocked(
-            "the object in the way is of a sort that Copyrator never writes (a token, a Helm release, kube-root-ca.crt), whatever \
-             conflictPolicy says: remove or rename it, exclude the namespace, or set copy.name",
+            "Copyrator never overwrites the object in the way (a token, a Helm release or kube-root-ca.crt), whatever conflictPolicy \
+             says: remove or rename the object, exclude the namespace, or set copy.name",
         );
     }
     if let (ConflictPolicy::Adopt, Some(keeper)) = (policy, &print.keeper) {
         return blocked(&format!(
-            "the object in the way belongs to {keeper}, so that conflictPolicy Adopt leaves it: exclude the namespace, have that let \
-             the object go, or set conflictPolicy: Overwrite"
+            "the object in the way belongs to {keeper}, so Copyrator does not adopt it: exclude the namespace, remove the object from its \
+             owner, or set conflictPolicy: Overwrite"
         ));
     }
     if policy == ConflictPolicy::Adopt && !intent.same_content(print) {
         return blocked(
-            "an object that Copyrator did not make is in the way, and its content differs, so that conflictPolicy \
-             Adopt leaves it: make the contents equal, or set conflictPolicy: Overwrite",
+            "an object that Copyrator did not make is in the way, and its content differs, so Copyrator does not adopt it: make the \
+             contents equal, or set conflictPolicy: Overwrite",
         );
     }
     let anew = intent.needs_replacing(slot.kind, print);

@@ -89,9 +89,9 @@ pub(super) fn too_many_claimed(world: &World, claim: &Claim<'_>) -> Option<usize
 pub(crate) fn too_many_said(world: &World, copies: usize) -> String {
     let most = world.settings().spread_limits.max_copies;
     format!(
-        "it comes to {copies} copies, more than --max-copies-per-rule ({most}): no new copy is made, and those that \
-         are there are kept in order; select less, or fewer namespaces, spread them over several rules or templates, or have \
-         --max-copies-per-rule raised"
+        "this would make {copies} copies, more than --max-copies-per-rule ({most}): Copyrator makes no new copy and maintains the \
+         existing copies; select fewer objects or namespaces, split the rule or template, or let an administrator raise \
+         --max-copies-per-rule"
     )
 }
 

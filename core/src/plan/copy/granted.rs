@@ -16,8 +16,8 @@ use crate::{
 /// The message, with a remedy, for a rule of a kind whose objects are not copied in this installation.
 pub(crate) fn not_granted(kind: Kind) -> String {
     format!(
-        "this Copyrator writes no {kind}: have {kind} added to the chart's value copies.kinds (--copy-kinds); until then \
-         nothing is written or removed here"
+        "this Copyrator may not write {kind}: add {kind} to the chart's value copies.kinds (--copy-kinds); until then Copyrator writes \
+         and removes nothing for this rule"
     )
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn not_granted_to(world: &World, compiled: &CompiledTemplate) -> Opti
     let written =
         lacking.copied.iter().map(ToString::to_string).chain(of_others("render")).collect::<Vec<_>>();
     let (read, status) = (of_others("forEach"), of_others("status"));
-    let lacks = [("writes no", &written), ("reads no", &read), ("writes no status of", &status)];
+    let lacks = [("writes no", &written), ("reads no", &read), ("may not write the status of", &status)];
     let lacks = lacks.into_iter().filter(|(_, kinds)| !kinds.is_empty());
     let lacks: Vec<String> = lacks.map(|(word, kinds)| format!("{word} {}", kinds.join(", "))).collect();
     if lacks.is_empty() {
@@ -121,14 +121,16 @@ pub(crate) fn not_granted_to(world: &World, compiled: &CompiledTemplate) -> Opti
     }
     let mut hints = Vec::new();
     if !lacking.others.is_empty() {
-        hints.push("`kubectl api-resources` tells whether each resource is right");
+        hints.push("check each resource with `kubectl api-resources`");
     }
     if !status.is_empty() {
-        hints.push("a definition without the status subresource needs statusField in the place of status");
+        hints.push(
+            "a CustomResourceDefinition without the status subresource needs statusField instead of status",
+        );
     }
     let hints = if hints.is_empty() { String::new() } else { format!(" ({})", hints.join("; ")) };
     Some(format!(
-        "this Copyrator {}; until an administrator grants that, it writes and removes nothing here; command: {}{hints}",
+        "this Copyrator {}; until an administrator grants these kinds, it writes and removes nothing for this template; command: {}{hints}",
         lacks.join(", and "),
         lacking.command(world)
     ))
@@ -149,16 +151,17 @@ fn unknown(kind: &InstanceKind, read: InstancesRead) -> (Reason, String) {
     match read {
         InstancesRead::NotServed => {
             let message = format!(
-                "the API server serves no {kind}: apply its definition; until then nothing is written or removed here"
+                "the API server does not serve {kind}: apply its CustomResourceDefinition; until then Copyrator writes and removes \
+                 nothing here"
             );
             (Reason::KindNotServed, message)
         }
         InstancesRead::Failed(why) => (
             Reason::KindUnread,
-            format!("{kind} cannot be listed, and nothing is written or removed here: {why}"),
+            format!("Copyrator cannot list {kind}, so it writes and removes nothing here: {why}"),
         ),
         InstancesRead::NotYet | InstancesRead::Listed | InstancesRead::Doubtful => {
-            (Reason::KindUnread, format!("{kind} has not been listed yet"))
+            (Reason::KindUnread, format!("Copyrator has not listed {kind} yet"))
         }
     }
 }

@@ -126,11 +126,11 @@ impl Guards {
         refusals.truncate(MOST_NAMED);
         let (object, text) = match self.is_declared {
             false => ("a copy", "its source or its rule's copy and keys"),
-            true => ("an object of a template", "the template, or what its expressions read"),
+            true => ("an object of a template", "the template, or the fields that its expressions read"),
         };
         Ok(Some(format!(
-            "{}{others}; {object} is judged as it would be: correct {text}, exclude the namespace, or have the policy leave \
-             copies and objects of templates out (spec.match.copies: Exclude)",
+            "{}{others}; the policy checks {object} before it is written: correct {text}, exclude the namespace, or exempt copies and \
+             objects of templates in the policy (spec.match.copies: Exclude)",
             refusals.join(" | ")
         )))
     }

@@ -174,7 +174,7 @@ pub(super) fn refused_problem(world: &World, slot: &ObjectKey, last: &Attempt) -
         (WriteFault::Failed | WriteFault::Forbidden, _) => said.clone(),
         (_, LATER) => {
             format!(
-                "{said}; Copyrator tries again when the object or its source changes, and otherwise at intervals that grow to one hour"
+                "{said}; Copyrator tries again when the object or its source changes, and otherwise at growing intervals of up to one hour"
             )
         }
         (_, every) if every < Duration::from_secs(60) => {
@@ -200,7 +200,7 @@ fn predecessor(world: &World, slot: &ObjectKey, last: &Attempt) -> Option<String
     let until = facts.marks.as_deref().and_then(|marks| marks.remove_after);
     let until = until.map(|time| format!(" until {}", write_time(time))).unwrap_or_default();
     Some(format!(
-        ", and at once when {other} is gone: {} has left that object there{until}, and it may hold what this object needs, such as a port or quota",
+        ", and at once when {other} is deleted: {} still keeps that object{until}, and it may use a port or quota that this object needs",
         rule.said()
     ))
 }
@@ -234,13 +234,13 @@ fn contested(slot: &ObjectKey, existing: Option<&ObjectFacts>) -> CopyProblem {
     let managers =
         existing.and_then(|facts| facts.ownership.as_deref()).map_or(&[][..], |owned| &owned.others);
     let who = match managers {
-        [] => "somebody else".to_owned(),
+        [] => "another writer".to_owned(),
         [name] => format!("another writer ({name})"),
         names => format!("one of its other writers ({})", names.join(", ")),
     };
     let message = format!(
-        "{who} changes or removes it again and again, so that it is put right more and more slowly: have the \
-         other one leave it alone, or exclude the namespace"
+        "{who} changes or removes this object repeatedly, so Copyrator restores it less and less often: stop the other writer, or exclude \
+         the namespace"
     );
     CopyProblem::new(slot, ProblemReason::Contested, message)
 }

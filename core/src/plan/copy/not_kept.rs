@@ -127,9 +127,9 @@ pub(super) fn altered(world: &World, slot: &ObjectKey, existing: &ObjectFacts) -
     let named = fields.iter().take(MOST - 1).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = if fields.len() == MOST { " and others" } else { "" };
     let message = format!(
-        "the API server took the object and does not keep what is declared for {named}{more}: a mutating webhook or policy changes it, or \
-         the stored version of the kind leaves it out. It is not written again; have the webhook or policy leave this object out, or \
-         have the template or the source say what it makes of it"
+        "the API server accepted the object but did not keep the declared value of {named}{more}: a mutating webhook or policy changes \
+         it, or the stored version of the kind lacks the field. Copyrator does not write the object again; exempt the object in the \
+         webhook or policy, or declare the value that it sets"
     );
     Some(CopyProblem::new(slot, ProblemReason::NotKept, message))
 }

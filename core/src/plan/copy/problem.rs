@@ -149,7 +149,9 @@ impl CopyProblem {
     /// The copy in this slot belongs to a different rule.
     pub(crate) fn served_by_another(slot: &ObjectKey, other: Option<&Declarer>) -> Self {
         let other = other.map_or_else(|| "another rule".to_owned(), Declarer::said);
-        let message = format!("{other} is served first here; exclude the namespace in one of the two");
+        let message = format!(
+            "{other} also writes this object and takes precedence: exclude the namespace in one of the two"
+        );
         Self::new(slot, ProblemReason::OtherRule, message)
     }
 
@@ -157,12 +159,13 @@ impl CopyProblem {
     pub(crate) fn duplicate(slot: &ObjectKey, claim: &Claim<'_>, other: &ObjectKey) -> Self {
         let message = match claim.rule.as_template() {
             None => format!(
-                "{other} gives its copy the same name as {}, which keeps it: narrow spec.source, tell them apart in copy.name by \
-                 {{namespace}}, or say source.prefer: Newest",
+                "the copy of {other} would have the same name as the copy of {}, which stays: narrow spec.source, add {{namespace}} to \
+                 copy.name, or set source.prefer: Newest",
                 claim.source
             ),
             Some(_) => format!(
-                "it is made for {}, and {} wants it, too: have its name read object.metadata.name, or select less",
+                "instances {} and {} both declare this object, and the first one keeps it: use object.metadata.name in its name, or \
+                 select fewer instances",
                 claim.source.name, other.name
             ),
         };

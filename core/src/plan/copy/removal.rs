@@ -65,7 +65,7 @@ pub(super) fn plan_unwanted(
         return match is_told && holds_back(world, &marks.rule).is_none() {
             true => {
                 let noun = if marks.rule.as_template().is_some() { "template" } else { "rule" };
-                let then = format!("the {noun} does not want it any more");
+                let then = format!("the {noun} does not want this object any more");
                 plan_terminating(&marks.rule, slot, deletion, SlotState::Kept, &then, now)
             }
             // A deleted rule has no status, and an inert rule may still want the copy.
@@ -103,7 +103,7 @@ pub(super) fn plan_unwanted(
         && let Some(Awaited { slot: other, why, again }) =
             awaited(world, slot, marks, remove_after.map(|after| at_before(after, way.grace())))
     {
-        let kept = |why| format!("kept, since {other}, which comes in its place, is not there: {why}");
+        let kept = |why| format!("kept, because its replacement {other} does not exist yet: {why}");
         let problem = why.map(|why| CopyProblem::fault(slot, WriteFault::Refused, kept(why)));
         let state = problem.map_or(left.state, SlotState::Blocked);
         return SlotPlan { recheck: Some(at_after(now, again)), ..SlotPlan::rest(Some(&marks.rule), state) };
@@ -326,8 +326,8 @@ fn allowed(world: &World, slot: &ObjectKey, rule: &Declarer, plan: SlotPlan, now
             let (noun, object) =
                 if rule.as_template().is_some() { ("template", "object") } else { ("rule", "copy") };
             let message = format!(
-                "the {noun}'s spec does not cover this {object} any more, and the {object} stays as it is, since {refusal}; or have \
-                 somebody write the {noun} who may"
+                "the {noun}'s spec does not cover this {object} any more, but Copyrator may not delete the {object}, because {refusal}; \
+                 or let a user with the right write the {noun}"
             );
             SlotPlan {
                 state: SlotState::Blocked(CopyProblem::fault(slot, WriteFault::Forbidden, message)),
@@ -374,8 +374,8 @@ fn held(world: &World, rule: &Declarer, definition: &Definition) -> String {
         None => ("rule", "copyratorrules"),
     };
     format!(
-        "{} is not there, and was not since CustomResourceDefinition {plural}.copyrator.dev was made anew at {}: \
-         put the {what} back, or let its copies go: {}",
+        "{} has not existed since CustomResourceDefinition {plural}.copyrator.dev was created again at {}: restore the {what}, or release \
+         its copies: {}",
         rule.said(),
         write_time(definition.created),
         let_go(served(world), &places(world), Some(rule), &definition.uid)

@@ -242,7 +242,7 @@ fn status(
     };
     let grows = facts.compiled.as_ref().is_ok_and(|compiled| can_grow(compiled));
     let ready = match world.namespace_scope().filter(|places| places.is_all() && stopped.is_none() && grows) {
-        Some(places) => (ready.0, ready.1, format!("{}; looks at {} only", ready.2, places.said())),
+        Some(places) => (ready.0, ready.1, format!("{}; Copyrator reads only {}", ready.2, places.said())),
         None => ready,
     };
     let ready = match large {
@@ -279,13 +279,13 @@ fn located(facts: &RuleFacts, problem: &Problem) -> String {
 fn allowed(rule: &Declarer, facts: &RuleFacts, identity: &str, status: &CopyratorRuleStatus) -> String {
     if facts.spec.service_account_name.is_some() {
         return format!(
-            "{identity} may do what this rule declares; these rights are checked again every 20 s"
+            "{identity} has the rights that this rule needs; Copyrator checks them again every 20 s"
         );
     }
     let when = status.authorized_time.as_ref().map(|time| format!(" at {}", time.0)).unwrap_or_default();
-    let was = format!("the API server last allowed {identity} what this rule declares{when}");
+    let was = format!("{identity} had the rights that this rule needs at the last check{when}");
     match facts.spec.source.namespaces.iter().any(|name| **name != **rule.namespace()) {
-        true => format!("{was}; the rights to read in other namespaces are checked again every 20 s"),
+        true => format!("{was}; Copyrator checks the rights to read in other namespaces again every 20 s"),
         false => was,
     }
 }
@@ -315,15 +315,15 @@ fn settled(
     said.extend(absent.map(str::to_owned));
     match status.leaving {
         0 => {}
-        1 => said.push("1 orphaned copy is deleted after its grace".into()),
-        number => said.push(format!("{number} orphaned copies are deleted after their grace")),
+        1 => said.push("Copyrator deletes 1 orphaned copy after its grace period".into()),
+        number => said.push(format!("Copyrator deletes {number} orphaned copies after their grace period")),
     }
     (ready, reason, said.join("; "))
 }
 
 /// Why the rule has no copy in any namespace.
-const NO_TARGET: &str = "spec.targets selects no namespace that takes copies: the source's own, excluded and system namespaces \
-                         take none, and those that refuse copies neither";
+const NO_TARGET: &str = "spec.targets selects no namespace that may have copies: Copyrator never copies to the source's namespace, to \
+ excluded and system namespaces, and to namespaces that refuse copies";
 
 fn nothing_selected(facts: &RuleFacts) -> String {
     let source = &facts.spec.source;

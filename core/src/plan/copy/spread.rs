@@ -81,7 +81,7 @@ impl LargeSpread {
 impl fmt::Display for LargeSpread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { source, bytes, targets } = self;
-        write!(f, "{source}: {bytes} in each of {targets} namespaces are {}", self.in_all())
+        write!(f, "{source}: {bytes} in each of {targets} namespaces, {} in total", self.in_all())
     }
 }
 
@@ -92,8 +92,8 @@ pub(super) fn too_large(world: &World, claim: &Claim<'_>, print: &Fingerprint) -
     let most = world.settings().spread_limits.max_bytes;
     let volume = beyond(world, compiled, &claim.source, print, most)?;
     Some(format!(
-        "{volume}, more than --max-spread-bytes ({most}): nothing of it is written, and copies stay as they are; copy \
-         fewer keys, or into fewer namespaces, or have --max-spread-bytes raised"
+        "{volume}, more than --max-spread-bytes ({most}): Copyrator does not write these copies, and existing copies stay as they are; \
+         copy fewer keys, or to fewer namespaces, or let an administrator raise --max-spread-bytes"
     ))
 }
 

@@ -16,9 +16,9 @@ const MOST_NAMED: usize = 8;
 pub fn status_nowhere(kind: &TemplateKind) -> StatusFault {
     let TemplateKind { kind: named, plural, .. } = kind;
     fault(format!(
-        "the API server serves no {plural}/status: the definition of {named} has no status subresource, and its entry in the chart's value \
-         templates.kinds (--template-kinds) says status; have it say statusField: {}, or have the definition say subresources: \
-         {{status: {{}}}}",
+        "the API server does not serve {plural}/status: the CustomResourceDefinition of {named} has no status subresource, but its entry \
+         in the chart's value templates.kinds (--template-kinds) has status; use statusField there: {}, or add subresources: {{status: \
+         {{}}}} to the CustomResourceDefinition",
         granted_otherwise(kind, StatusPlace::Object)
     ))
 }
@@ -39,8 +39,8 @@ pub fn status_lost(
     if place == StatusPlace::Object && is_nothing_kept && (is_absent || !lost.is_empty()) {
         let TemplateKind { kind: named, .. } = kind;
         return Some(fault(format!(
-            "the API server takes the status and keeps nothing of it: the definition of {named} has a status subresource, and its entry \
-             in the chart's value templates.kinds (--template-kinds) says statusField; have it say status: {}",
+            "the API server accepts the status but keeps none of it: the CustomResourceDefinition of {named} has a status subresource, \
+             but its entry in the chart's value templates.kinds (--template-kinds) has statusField; use status there: {}",
             granted_otherwise(kind, StatusPlace::Subresource)
         )));
     }
@@ -50,8 +50,8 @@ pub fn status_lost(
     let named = lost.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = if lost.len() > MOST_NAMED { " and others" } else { "" };
     Some(fault(format!(
-        "the API server takes the status and does not keep what is written to {named}{more}: a mutating webhook or policy changes it, or the \
-         definition of the kind leaves it out; have them leave these fields alone, or write what they make of it"
+        "the API server accepts the status but does not keep the values of {named}{more}: a mutating webhook or policy changes them, or \
+         the CustomResourceDefinition lacks the fields; exempt these fields there, or declare the values that it sets"
     )))
 }
 
@@ -79,7 +79,7 @@ mod tests {
     fn each_of_the_two_words_is_told_where_the_other_one_is_granted() {
         let told = status_nowhere(&kind("render+forEach+status")).message;
         let entry = "{apiVersion: pairs.example.com/v1, kind: Pair, resource: pairs, use: [render, forEach, statusField]}";
-        assert!(told.contains(entry) && told.contains("says status;"), "{told}");
+        assert!(told.contains(entry) && told.contains("has status;"), "{told}");
         let granted = kind("forEach+statusField");
         let told = |stored: Value| {
             let lost = status_lost(&granted, StatusPlace::Object, &json!({"a": 0, "b": "x"}), &stored);

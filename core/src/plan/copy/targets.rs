@@ -64,9 +64,11 @@ pub fn lacking(rule: &CompiledRule, name: &str, facts: &NamespaceFacts) -> Vec<S
         }
         let label = |key: &str| facts.labels.get(key).map(String::as_str);
         let (wanted, value) = term.selector.as_ref()?.unmet(label)?;
-        let has =
-            value.map_or_else(|| "it has no such label".to_owned(), |value| format!("it has {value:?}"));
-        Some(format!("targets[{index}] wants the label {wanted}, and {has}"))
+        let has = value.map_or_else(
+            || "the namespace does not have the label".to_owned(),
+            |value| format!("the namespace has {value:?}"),
+        );
+        Some(format!("targets[{index}] requires the label {wanted}, but {has}"))
     });
     terms.collect()
 }

@@ -113,8 +113,8 @@ fn counted(
     if let Some(named) = listed(&over) {
         let word = if over.len() == 1 { "namespace" } else { "namespaces" };
         let message = format!(
-            "{word} {named} used up the processor time for the expressions of templates, so what they give is late: make expressions \
-             cheaper, spec.resync longer, or templates fewer"
+            "{word} {named} used up the processor time for template expressions, so the template renders late: simplify the expressions, \
+             increase spec.resync, or use fewer templates"
         );
         count.add(ProblemReason::OverBudget, Problem { message, ..Problem::default() });
     }
@@ -320,11 +320,12 @@ fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
     let is_ready = status.current > 0 || status.desired == 0;
     let (reason, mut said) = match (status.sources, status.desired, kind) {
         (0, _, None) => {
-            (Reason::NoInstance, "spec.forEach selects no namespace that takes objects".to_owned())
+            (Reason::NoInstance, "spec.forEach selects no namespace that may have objects".to_owned())
         }
-        (0, _, Some(kind)) => {
-            (Reason::NoInstance, format!("spec.forEach selects no {kind} in a namespace that takes objects"))
-        }
+        (0, _, Some(kind)) => (
+            Reason::NoInstance,
+            format!("spec.forEach selects no {kind} in a namespace that may have objects"),
+        ),
         (instances, desired, kind) => {
             let reason = if status.current == desired { Reason::AllRendered } else { Reason::Incomplete };
             let of = match (kind, instances) {
@@ -337,10 +338,10 @@ fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
     };
     match status.leaving {
         0 => {}
-        1 => said.push_str("; 1 object that is no longer wanted is deleted after its grace"),
+        1 => said.push_str("; Copyrator deletes 1 undeclared object after its grace period"),
         number => {
             said.push_str(&format!(
-                "; {number} objects that are no longer wanted are deleted after their grace"
+                "; Copyrator deletes {number} undeclared objects after their grace period"
             ));
         }
     }
@@ -365,13 +366,13 @@ fn allowed(
 ) -> String {
     if facts.spec.service_account_name.is_some() {
         return format!(
-            "{identity} may do what this template declares; these rights are checked again every 20 s"
+            "{identity} has the rights that this template needs; Copyrator checks them again every 20 s"
         );
     }
     let when = status.authorized_time.as_ref().map(|time| format!(" at {}", time.0)).unwrap_or_default();
-    let was = format!("the API server last allowed {identity} what this template declares{when}");
+    let was = format!("{identity} had the rights that this template needs at the last check{when}");
     match reads_elsewhere() {
-        true => format!("{was}; the rights to read in other namespaces are checked again every 20 s"),
+        true => format!("{was}; Copyrator checks the rights to read in other namespaces again every 20 s"),
         false => was,
     }
 }

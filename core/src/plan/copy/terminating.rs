@@ -43,9 +43,8 @@ fn problem(slot: &ObjectKey, deletion: &Deletion, then: &str) -> CopyProblem {
     };
     let kind = slot.kind.resource().singular();
     let message = format!(
-        "the object here was deleted at {}, and {kept} keeps it, with the content that it had: have the controller \
-         behind the finalizer finish, or take the finalizers off (kubectl -n {} patch {kind} {} --type merge -p \
-         '{{\"metadata\":{{\"finalizers\":null}}}}'); {then}",
+        "the object was deleted at {}, but {kept} still keeps it with its old content: wait for the finalizer's controller, or remove the \
+         finalizers (kubectl -n {} patch {kind} {} --type merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'); {then}",
         deletion.since, slot.namespace, slot.name
     );
     CopyProblem::new(slot, ProblemReason::Terminating, message)

@@ -440,7 +440,7 @@ fn a_status_tells_of_spreads() {
         let ready = status.conditions.iter().find(|one| one.type_ == "Ready").unwrap();
         (format!("{} {}", ready.reason, ready.message), large.map(|large| large.to_string()))
     };
-    assert_eq!(ready(&world), ("Copying 1 copy is being written".into(), None));
+    assert_eq!(ready(&world), ("Copying Copyrator is writing 1 copy".into(), None));
 
     let our_own = json!([{"manager": crate::marks::COPY_MANAGER, "operation": "Apply", "fieldsV1": {"f:data": {"f:old": {}}}}]);
     let shared = crate::marks::SharedMarks { digest: "old".into(), ..(*marks.shared).clone() };
@@ -460,7 +460,7 @@ fn a_status_tells_of_spreads() {
     assert_eq!(ready(&world), (waits.into(), None));
 
     world.settings_mut().spread_limits.warn_bytes = Bytes(99);
-    let large = "Secret home/app: 100 bytes in each of 1 namespaces are 100 bytes";
+    let large = "Secret home/app: 100 bytes in each of 1 namespaces, 100 bytes in total";
     assert_eq!(ready(&world), (format!("{waits}; large: {large}"), Some(large.into())));
     world.settings_mut().spread_limits.max_bytes = Bytes(99);
     let (said, large) = ready(&world);

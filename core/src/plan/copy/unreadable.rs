@@ -58,8 +58,8 @@ fn problem(slot: &ObjectKey, object: impl std::fmt::Display, why: &str) -> CopyP
 /// The message that an object cannot be read, with the fix.
 pub fn unreadable_said(object: impl std::fmt::Display, why: &str) -> String {
     format!(
-        "{object} cannot be read ({why}): nothing is written or removed because of it until somebody writes it in a form that can, or \
-         deletes it"
+        "Copyrator cannot read {object} ({why}): it writes and removes nothing because of this object until the object is corrected or \
+         deleted"
     )
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn lists_said(
     let reaches = |list: &ListName| list.place.as_deref().is_none_or(|place| !is_listed || reaches(place));
     let (list, failing) = world.failing_lists().find(|(list, _)| is_of(list) && reaches(list))?;
     let message = format!(
-        "what this status says may be out of date, since {list} cannot be read since {}: {}",
+        "this status may be outdated, because Copyrator cannot read {list} since {}: {}",
         write_time(failing.since),
         failing.why
     );

@@ -116,8 +116,8 @@ impl StatusTurn {
         let fields = named(self.fields.iter().map(|field| format!("status.{field}")).collect());
         let others = named(self.others.iter().map(Declarer::said).collect());
         let message = format!(
-            "this template reads {fields}, which {others} writes from what this template writes, so that each write causes the next: they \
-             are written more and more slowly, every 5 minutes at last; have one of the templates read the spec or the objects instead"
+            "this template reads {fields}, which {others} computes from this template's output, so each write causes the next one: \
+             Copyrator slows these writes down to one in 5 minutes; let one of the templates read the spec or the objects instead"
         );
         let fault = StatusFault { kind: StatusFaultKind::Unstable, message };
         Some((

@@ -37,11 +37,13 @@ pub fn why_inert(world: &World, of: &Declarer, why: Inert) -> (Reason, String) {
             let why = of_rule.or_else(|| not_listed(world, compiled_template?));
             why.unwrap_or((Reason::KindUnread, String::new()))
         }
-        Inert::Suspended => (Reason::Suspended, "spec.suspend is true: nothing is written or removed".into()),
+        Inert::Suspended => {
+            (Reason::Suspended, "spec.suspend is true: Copyrator writes and removes nothing".into())
+        }
         Inert::Unseen => {
             let unseen = compiled_rule.and_then(|compiled| world.unseen(unseen_source(world, of, compiled)?));
             let (reason, message) = unseen.unwrap_or((Unseen::OutOfSight, String::new()));
-            (reason.into(), format!("a namespace of its sources: {message}"))
+            (reason.into(), format!("namespace of the sources: {message}"))
         }
         Inert::Unauthorized => {
             let of_rule = rule.and_then(|facts| authority(world, of, facts));

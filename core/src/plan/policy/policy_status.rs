@@ -44,8 +44,7 @@ pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<Config
     }
     let degraded = status.violation_count.filter(|count| *count > 0).map(|count| {
         let violations = if count == 1 { "1 violation" } else { &format!("{count} violations") };
-        let message =
-            format!("{violations} by objects that are there already, the first of them in status.violations");
+        let message = format!("{violations} by existing objects, the first of them in status.violations");
         (true, "Violations", message)
     });
     let stalled = invalid.map(|message| (true, reason, message));
@@ -80,7 +79,7 @@ fn in_force(world: &World, name: &str, facts: &PolicyFacts) -> Option<(bool, &'s
     let hooked = world.hooked(name);
     let hooked = hooked.filter(|it| it.uid == facts.uid && it.generation == facts.generation)?;
     Some(match &hooked.off {
-        None => (true, "InForce", "writes are judged by this policy".to_owned()),
+        None => (true, "InForce", "the webhook checks writes against this policy".to_owned()),
         Some(why) => (false, "HooksOff", why.clone()),
     })
 }

@@ -70,7 +70,7 @@ pub fn because(causes: &[Cause]) -> String {
         .map(|cause| format!("{} {}{}", cause.object.kind, cause.object.name, cause.keys_said()))
         .collect();
     match names.as_slice() {
-        [] => "content that the workload uses has changed (it is no longer known in which object)".into(),
+        [] => "content that the workload uses has changed (Copyrator no longer knows in which object)".into(),
         [one] => format!("{one} has changed"),
         [most @ .., last] if names.len() <= NAMED => format!("{} and {last} have changed", most.join(", ")),
         _ => format!("{} and {} more have changed", names[..NAMED].join(", "), names.len() - NAMED),
@@ -123,7 +123,7 @@ mod tests {
             (
                 &[("a", 10), ("b", 10)],
                 Some(20),
-                "content that the workload uses has changed (it is no longer known in which object)",
+                "content that the workload uses has changed (Copyrator no longer knows in which object)",
             ),
             (
                 &[("a", 21), ("b", 22), ("c", 23), ("d", 24), ("e", 25)],

@@ -18,14 +18,14 @@ pub fn remark(facts: &WorkloadFacts, annotations: bool) -> Option<Remark> {
     let mut said = Vec::new();
     if facts.template_labels.are_cut() {
         said.push(format!(
-            "of its pod template, {}: no podSelector selects it, and no restart looks at its pods; give it fewer",
+            "pod template: {}: no podSelector selects the workload, and restarts ignore its pods; remove some labels",
             Labels::TOO_MANY
         ));
     }
     if facts.references.len() >= MOST_REFERENCES {
         said.push(format!(
-            "its pod template uses {MOST_REFERENCES} ConfigMaps and Secrets or more: it restarts for changes of the first {MOST_REFERENCES} \
-             only, ConfigMaps first and by name; have it use fewer"
+            "the pod template uses {MOST_REFERENCES} or more ConfigMaps and Secrets: the workload restarts only for changes of the first \
+             {MOST_REFERENCES} (ConfigMaps first, in alphabetical order); use fewer objects"
         ));
     }
     let partly_read =
@@ -52,10 +52,7 @@ pub fn misspelt(facts: &WorkloadFacts) -> Option<String> {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
-    Some(format!(
-        "annotation {RESTART}: {first:?}{more} names nothing to restart for; write {}",
-        meant(first)
-    ))
+    Some(format!("annotation {RESTART}: {first:?}{more} is not a valid value; write {}", meant(first)))
 }
 
 /// The correction to suggest for a word.
@@ -70,11 +67,11 @@ fn meant(word: &str) -> String {
     let said = |kind: DataKind| Kind::from(kind).resource().singular();
     match (kind, name.split_once('/')) {
         (Some(kind), Some((namespace, name))) if is_name(namespace) && is_name(name) => format!(
-            "\"{}/{name}\": a workload uses only objects of its own namespace (a CopyratorRule can copy them there from {namespace})",
+            "\"{}/{name}\": a workload can use only objects in its own namespace (a CopyratorRule can copy them from {namespace})",
             said(kind)
         ),
         (Some(kind), None) if !is_name(name) && can_match(name, NameKind::Object) => format!(
-            "each name, or have a ConfigMonitor select them: spec.watch: [{{kind: {}, names: [{name:?}]}}]",
+            "each name, or select them with a ConfigMonitor: spec.watch: [{{kind: {}, names: [{name:?}]}}]",
             Kind::from(kind)
         ),
         (Some(kind), _) => format!("\"{}/{}\"", said(kind), if is_name(name) { name } else { "NAME" }),
@@ -94,39 +91,34 @@ mod tests {
             ("true", None),
             ("false", None),
             ("configmap/a, Secret/b", None),
-            ("configmaps/a", Some("\"configmaps/a\" names nothing to restart for; write \"configmap/a\"")),
-            (
-                "secret/b,cm/a,x",
-                Some("\"cm/a\" (and 1 more) names nothing to restart for; write \"configmap/a\""),
-            ),
+            ("configmaps/a", Some("\"configmaps/a\" is not a valid value; write \"configmap/a\"")),
+            ("secret/b,cm/a,x", Some("\"cm/a\" (and 1 more) is not a valid value; write \"configmap/a\"")),
             (
                 "secret/*",
                 Some(
-                    "\"secret/*\" names nothing to restart for; write each name, or have a ConfigMonitor select them: \
+                    "\"secret/*\" is not a valid value; write each name, or select them with a ConfigMonitor: \
                      spec.watch: [{kind: Secret, names: [\"*\"]}]",
                 ),
             ),
             (
                 "cm/platform/ca",
                 Some(
-                    "\"cm/platform/ca\" names nothing to restart for; write \"configmap/ca\": a workload uses only objects of its own \
-                     namespace (a CopyratorRule can copy them there from platform)",
+                    "\"cm/platform/ca\" is not a valid value; write \"configmap/ca\": a workload can use only objects in its own \
+                     namespace (a CopyratorRule can copy them from platform)",
                 ),
             ),
-            ("Secret/DB", Some("\"Secret/DB\" names nothing to restart for; write \"secret/NAME\"")),
+            ("Secret/DB", Some("\"Secret/DB\" is not a valid value; write \"secret/NAME\"")),
             (
                 "networkpolicy/a",
                 Some(
-                    "\"networkpolicy/a\" names nothing to restart for; write \"true\", \"configmap/a\" or \"secret/a\"",
+                    "\"networkpolicy/a\" is not a valid value; write \"true\", \"configmap/a\" or \"secret/a\"",
                 ),
             ),
-            ("secret/", Some("\"secret/\" names nothing to restart for; write \"secret/NAME\"")),
-            ("yes", Some("\"yes\" names nothing to restart for; write \"true\"")),
+            ("secret/", Some("\"secret/\" is not a valid value; write \"secret/NAME\"")),
+            ("yes", Some("\"yes\" is not a valid value; write \"true\"")),
             (
                 "app",
-                Some(
-                    "\"app\" names nothing to restart for; write \"true\", \"configmap/app\" or \"secret/app\"",
-                ),
+                Some("\"app\" is not a valid value; write \"true\", \"configmap/app\" or \"secret/app\""),
             ),
         ] {
             let mut facts = WorkloadFacts::plain();
@@ -139,12 +131,12 @@ mod tests {
     #[test]
     fn an_unknown_annotation_is_told_of_beside_a_misspelt_word_where_annotations_count() {
         let mut facts = WorkloadFacts::plain();
-        facts.restarts.unknown = Some("annotation a is not known".into());
+        facts.restarts.unknown = Some("unknown annotation a".into());
         assert_eq!(remark(&facts, false), None);
         let said = |facts: &WorkloadFacts| remark(facts, true).map(|remark| remark.text);
-        assert_eq!(said(&facts).as_deref(), Some("annotation a is not known"));
+        assert_eq!(said(&facts).as_deref(), Some("unknown annotation a"));
         facts.restarts.restart = Some("yes".into());
         let both = said(&facts).unwrap();
-        assert!(both.ends_with("write \"true\"; annotation a is not known"), "{both}");
+        assert!(both.ends_with("write \"true\"; unknown annotation a"), "{both}");
     }
 }

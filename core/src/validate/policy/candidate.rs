@@ -81,7 +81,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
             type Value = Entries<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of texts")
+                f.write_str("a map of strings")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {

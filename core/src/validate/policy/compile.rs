@@ -36,7 +36,7 @@ impl CompiledPolicy {
         if scope.kinds.contains(&PolicyKind::Namespace) && !spec.data.is_empty() {
             problems.push(invalid(
                 "spec.data",
-                "speaks of keys, which Namespaces do not have: use a policy of its own for them",
+                "has rules about keys, which Namespaces do not have: write a separate policy for Namespaces",
             ));
         }
         let mut names = BTreeSet::new();
@@ -46,8 +46,7 @@ impl CompiledPolicy {
                 problems.push(invalid(
                     &format!("{at}.name"),
                     format!(
-                        "another rule in spec.data already has the name {:?}; refusals quote the name, so it must be \
-                         unique",
+                        "another rule in spec.data already has the name {:?}; the name must be unique, because error messages quote it",
                         rule.name
                     ),
                 ));
@@ -139,8 +138,8 @@ impl CompiledPolicy {
                 rule: "limits.maxBytes".into(),
                 key: None,
                 place: None,
-                what: format!("holds {size} bytes, more than the {limit} allowed").into(),
-                fix: "drop or split keys".into(),
+                what: format!("has {size} bytes, more than the limit of {limit}").into(),
+                fix: "remove keys, or split the object".into(),
                 subject: Subject::Size,
             });
         }
@@ -155,10 +154,14 @@ fn check_defaults(defaults: &Defaults, problems: &mut Vec<Problem>) {
         for (key, value) in map {
             check_name(field, key, NameKind::MetadataKey, problems);
             if marks::never_carried(key) {
-                problems.push(invalid(field, format!("{key:?} belongs to another tool or to Copyrator")));
+                problems
+                    .push(invalid(field, format!("{key:?} is reserved for another tool or for Copyrator")));
             }
             if field.ends_with("labels") && !is_label_value(value) {
-                problems.push(invalid(&format!("{field}[{key}]"), format!("{value:?} is not a label value")));
+                problems.push(invalid(
+                    &format!("{field}[{key}]"),
+                    format!("{value:?} is not a valid label value"),
+                ));
             }
         }
     }
@@ -176,7 +179,7 @@ fn check_demands(spec: &ConfigPolicySpec, problems: &mut Vec<Problem>) {
     if nothing {
         problems.push(invalid(
             "spec",
-            "demands nothing; write data, labels, limits, validations, warnAbove, whileInUse or defaults",
+            "has no requirement; add data, labels, limits, validations, warnAbove, whileInUse or defaults",
         ));
     }
 }
@@ -191,13 +194,13 @@ fn check_reach(spec: &ConfigPolicySpec, problems: &mut Vec<Problem>) {
             ("spec.whileInUse", spec.while_in_use == WhileInUse::Refuse),
         ];
         for (field, _) in asked.into_iter().filter(|(_, is_asked)| *is_asked) {
-            let fix = "speaks of ConfigMaps and Secrets; leave it out, or add one of them to match.kinds";
+            let fix = "applies only to ConfigMaps and Secrets; remove the field, or add one of these kinds to match.kinds";
             problems.push(invalid(field, fix));
         }
     }
     if let Some(above) = &spec.warn_above {
         if above.copies.is_none() && above.restarts.is_none() {
-            problems.push(invalid("spec.warnAbove", "names no number; write copies, restarts or both"));
+            problems.push(invalid("spec.warnAbove", "has no limit; set copies, restarts or both"));
         }
         for (field, limit) in [("copies", above.copies), ("restarts", above.restarts)] {
             if limit.is_some_and(|limit| limit < 0) {
@@ -214,7 +217,7 @@ fn check_actions(actions: &[Action], problems: &mut Vec<Problem>) {
     if actions.contains(&Action::Deny) && actions.contains(&Action::Warn) {
         problems.push(invalid(
             "spec.validationActions",
-            "has both Deny and Warn, which say the same twice; keep one",
+            "has both Deny and Warn; keep one, because a denial includes the message",
         ));
     }
 }
@@ -261,17 +264,17 @@ mod tests {
         for (rule, says) in [
             (
                 json!({"keys": ["a"], "format": "url", "schema": {}}),
-                "schema: is taken with format json, yaml or toml only",
+                "schema: is allowed only with format json, yaml or toml",
             ),
-            (json!({"keys": ["a"], "schema": {}, "required": true}), "schema: is taken with format"),
+            (json!({"keys": ["a"], "schema": {}, "required": true}), "schema: is allowed only with format"),
             (
                 json!({"keys": ["a"], "format": "pem-key", "minRemaining": "1h"}),
-                "minRemaining: is taken with format",
+                "minRemaining: is allowed only with format",
             ),
             (json!({"format": "tls-pair", "minRemaining": "a week"}), "is not a duration"),
             (
                 json!({"keys": ["a"], "format": "json", "schema": {"$ref": "http://a"}}),
-                "leads out of the schema",
+                "points outside the schema",
             ),
         ] {
             let mut rule = rule;
@@ -293,7 +296,11 @@ mod tests {
                 json!({"match": {"kinds": kinds, "copies": copies}, "labels": {"required": ["owner"]}});
             let problems = CompiledPolicy::compile(&serde_json::from_value(spec).unwrap()).err();
             let said = problems.into_iter().flatten().map(|problem| problem.message).collect::<String>();
-            assert_eq!(said.contains("spec.match.copies: speaks of"), is_refused, "{kinds} {copies}: {said}");
+            assert_eq!(
+                said.contains("spec.match.copies: applies only to"),
+                is_refused,
+                "{kinds} {copies}: {said}"
+            );
         }
     }
 
@@ -302,7 +309,7 @@ mod tests {
     fn what_a_write_has_compiled_and_searched_is_paid_for_together() {
         let (classes, words) = (r"\pL".repeat(5_000), "a".repeat(10 << 10));
         for (rule, value, says) in [
-            (json!({"format": "regex"}), &classes, "cannot be read: the checks"),
+            (json!({"format": "regex"}), &classes, "cannot be parsed: the checks"),
             (json!({"pattern": "(a|b)*a(a|b){2000}"}), &words, "cannot be matched: the checks"),
         ] {
             let mut rule = rule;

@@ -48,7 +48,10 @@ pub(super) struct Data {
 impl Data {
     pub(super) fn compile(at: &str, spec: &DataRule, problems: &mut Vec<Problem>) -> Self {
         if spec.name.is_empty() {
-            problems.push(invalid(&format!("{at}.name"), "is empty; refusals quote the name of the rule"));
+            problems.push(invalid(
+                &format!("{at}.name"),
+                "must not be empty, because error messages quote the name of the rule",
+            ));
         }
         let pair = spec.format == Some(Format::TlsPair);
         if spec.keys.as_ref().is_none_or(Vec::is_empty) && !pair {
@@ -58,20 +61,20 @@ impl Data {
         if pair && spec.keys.is_some() {
             problems.push(invalid(
                 &format!("{at}.keys"),
-                "is not taken with format tls-pair, which is about tls.crt and tls.key",
+                "is not allowed with format tls-pair, which checks tls.crt and tls.key",
             ));
         }
         if pair && spec.pattern.is_some() {
             problems.push(invalid(
                 &format!("{at}.pattern"),
-                "is not taken with format tls-pair; use a rule of its own",
+                "is not allowed with format tls-pair; write a separate rule",
             ));
         }
         if !spec.required && spec.format.is_none() && spec.pattern.is_none() && !spec.immutable {
-            problems.push(invalid(at, "demands nothing; set required, format, pattern or immutable"));
+            problems.push(invalid(at, "has no requirement; set required, format, pattern or immutable"));
         }
         if spec.schema.is_some() && spec.format.and_then(Document::of).is_none() {
-            problems.push(invalid(&format!("{at}.schema"), "is taken with format json, yaml or toml only"));
+            problems.push(invalid(&format!("{at}.schema"), "is allowed only with format json, yaml or toml"));
         }
         let keys = match (&spec.keys, pair) {
             (_, true) => vec!["tls.crt".to_owned(), "tls.key".to_owned()],
@@ -133,7 +136,7 @@ impl Data {
                 if self.keys.literals().is_some_and(|names| names.len() == 1) {
                     "add the key"
                 } else {
-                    "add a key of one of these names"
+                    "add a key with one of these names"
                 },
             );
             missing.subject = Subject::Parts(BTreeSet::new());
@@ -193,7 +196,7 @@ impl Data {
                 &self.name,
                 key,
                 what,
-                "keep its value, or write a new object under another name",
+                "keep the value, or create a new object under another name",
             );
             violation.subject = Subject::Change;
             Some(violation)
@@ -208,7 +211,7 @@ impl Data {
 
 /// Runs a check: a parser that panics must not let a value pass the policy.
 fn contained<E>(check: impl FnOnce() -> Result<(), E>, fault: impl FnOnce(Fault) -> E) -> Result<(), E> {
-    let unread = |_| Err(fault(Fault::new("cannot be judged: reading it fails", "simplify it")));
+    let unread = |_| Err(fault(Fault::new("cannot be checked, because parsing fails", "simplify it")));
     catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(unread)
 }
 
@@ -220,11 +223,11 @@ fn min_remaining(at: &str, spec: &DataRule, problems: &mut Vec<Problem>) -> Opti
     let field = format!("{at}.minRemaining");
     let written: &Span = spec.min_remaining.as_ref()?;
     if !matches!(spec.format, Some(Format::PemCertificate | Format::TlsPair)) {
-        problems.push(invalid(&field, "is taken with format pem-certificate or tls-pair only"));
+        problems.push(invalid(&field, "is allowed only with format pem-certificate or tls-pair"));
     }
     let span = written.get().map_err(|error| problems.push(invalid(&field, error))).ok()?;
     let span = SignedDuration::try_from(span);
-    span.map_err(|_| problems.push(invalid(&field, "is longer than time lasts; write hours"))).ok()
+    span.map_err(|_| problems.push(invalid(&field, "is too long a duration; use fewer hours"))).ok()
 }
 
 /// Returns the fault, with the fix, of a value that does not match the pattern.
@@ -232,8 +235,8 @@ fn mismatch(pattern: &Pattern, value: &[u8], budget: &mut Budget) -> Option<(Cow
     let matched = match std::str::from_utf8(value) {
         Ok(text) if pattern.is_searched(text) && budget.search(pattern, text).is_err() => {
             return Some((
-                "cannot be matched: the checks of this write have used up their budget".into(),
-                "shorten the values, write fewer at once, or simplify the policy's pattern".into(),
+                "cannot be matched: the checks of this write exceeded their time budget".into(),
+                "shorten the values, write fewer keys at once, or simplify the policy's pattern".into(),
             ));
         }
         Ok(text) => pattern.matches(text),
@@ -246,7 +249,7 @@ fn mismatch(pattern: &Pattern, value: &[u8], budget: &mut Budget) -> Option<(Cow
             format!("the whole value must match {}", pattern.written()),
         )),
         None => Some((
-            format!("is too long, with {} bytes, to be matched with so large a pattern", value.len()).into(),
+            format!("is too long ({} bytes) for a pattern of this size", value.len()).into(),
             "shorten the value, or simplify the policy's pattern".into(),
         )),
     }

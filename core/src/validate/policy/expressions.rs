@@ -124,15 +124,20 @@ impl Expression {
     fn violation(&self, outcome: &Outcome, object: &Candidate<'_>) -> Option<Violation> {
         let (what, fix) = match outcome {
             Outcome::Holds => return None,
-            Outcome::Fails => (self.message.clone(), "change what it speaks of"),
-            Outcome::NoBoolean => ("the expression gives no boolean".to_owned(), "correct the policy"),
+            Outcome::Fails => (self.message.clone(), "change the fields that the expression checks"),
+            Outcome::NoBoolean => {
+                ("the expression does not return true or false".to_owned(), "correct the policy")
+            }
             Outcome::Unevaluated(reason) => {
                 let what = format!("the expression cannot be evaluated here ({reason})");
-                (what, "supply what it reads, or guard it in the policy, as in 'key' in text && …")
+                (
+                    what,
+                    "add the keys that the expression reads, or check for them in the policy, as in 'key' in text && …",
+                )
             }
             Outcome::TooCostly => {
                 let what = format!("the expression costs too much on {} bytes of data", object.size());
-                (what, "shorten the values, or have the policy look at less of them")
+                (what, "shorten the values, or simplify the policy's expression")
             }
         };
         Some(Violation {
@@ -242,9 +247,12 @@ mod tests {
             assert!(judged(expression).is_some_and(|what| what.contains("division by zero")), "{expression}");
         }
         assert_eq!(judged("text.min == '2'").as_deref(), Some("no"));
-        assert_eq!(judged("object.data.min").as_deref(), Some("the expression gives no boolean"));
+        assert_eq!(
+            judged("object.data.min").as_deref(),
+            Some("the expression does not return true or false")
+        );
         assert!(judged("text.other == '1'").unwrap().contains("no such key"));
-        assert!(judged("int(text['a.yaml']) == 1").unwrap().ends_with("(int does not take this value)"));
+        assert!(judged("int(text['a.yaml']) == 1").unwrap().ends_with("(int does not accept this value)"));
         assert_eq!(
             judged("oldObject == null"),
             None,
@@ -314,10 +322,13 @@ mod tests {
     #[test]
     fn what_cannot_run_is_refused_when_written() {
         for (expression, says) in [
-            ("text.a >", "is no CEL expression (line 1"),
-            ("self.a == 1", "\"self\" is none of the variables object, oldObject, request, text"),
-            ("request", "gives a map, never true or false"),
-            ("text.min", "gives a text, never true or false"),
+            ("text.a >", "is not a valid CEL expression (line 1"),
+            (
+                "self.a == 1",
+                "\"self\" is not a variable here; the variables are object, oldObject, request, text",
+            ),
+            ("request", "returns a map, not true or false"),
+            ("text.min", "returns a text, not true or false"),
         ] {
             assert!(compiled(expression).is_err_and(|message| message.contains(says)), "{expression}");
         }

@@ -28,7 +28,7 @@ pub(super) fn version_fault(api_version: &str) -> Option<&'static str> {
     match api_version {
         "" => Some("is missing, as in apps/v1"),
         _ if has_expression(&api_version.into()) => {
-            Some("is literal: write one object for each kind, with includeWhen")
+            Some("must be literal: write one object for each kind, with includeWhen")
         }
         _ => (!is_one).then_some("is not a group and version, as in apps/v1 or v1"),
     }
@@ -39,7 +39,7 @@ pub(super) fn kind_fault(kind: &str) -> Option<&'static str> {
     match kind {
         "" => Some("is missing, as in Deployment"),
         _ if has_expression(&kind.into()) => {
-            Some("is literal: write one object for each kind, with includeWhen")
+            Some("must be literal: write one object for each kind, with includeWhen")
         }
         _ => (!kind.bytes().all(|byte| byte.is_ascii_alphanumeric()))
             .then_some("is not a kind, as in Deployment"),
@@ -58,13 +58,13 @@ pub(super) fn check(at: &str, object: &Value, for_objects: bool, problems: &mut 
         say("kind", what);
     }
     if let Some(why) = never_rendered(api_version, kind) {
-        say("kind", &format!("{kind} is not rendered: {why}"));
+        say("kind", &format!("a template cannot render {kind}: {why}"));
     }
     if object.get("status").is_some() {
-        say("status", "is not taken: its controller writes it; leave it out");
+        say("status", "is not allowed: the kind's controller writes this field; remove it");
     }
     if object.get("stringData").is_some() {
-        say("stringData", "is not taken: write data, in base64");
+        say("stringData", "is not allowed: write data in base64");
     }
     for (field, what) in metadata_faults(object, true).into_iter().chain(nested_faults(object)) {
         say(&field, &what);
@@ -74,7 +74,7 @@ pub(super) fn check(at: &str, object: &Value, for_objects: bool, problems: &mut 
         "Secret" => {
             literal.push("type");
             if let Some(token) = TOKENS.into_iter().find(|token| object["type"] == *token) {
-                say("type", &format!("{token} is not rendered: the Secret would hold a token"));
+                say("type", &format!("a template cannot render {token}: the Secret would contain a token"));
             }
         }
         "RoleBinding" => {
@@ -101,20 +101,22 @@ pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, 
         .map(|kind| kind.resource())
         .any(|resource| object["kind"] == resource.kind && object["apiVersion"] == resource.api_version);
     let Some(fields) = metadata.as_object() else {
-        return vec![("metadata".into(), "is literal: write it as a map with a name".into())];
+        return vec![("metadata".into(), "must be a literal map with a name".into())];
     };
     let is_later = |value: &Value| is_written && has_expression(value);
     let mut faults = Vec::new();
     let mut say = |field: String, what: &str| faults.push((format!("metadata.{field}"), what.to_owned()));
     for field in fields.keys().filter(|field| !METADATA.contains(&field.as_str())) {
-        say(field.clone(), "is not taken: of metadata a template sets name, labels and annotations");
+        say(field.clone(), "is not allowed: a template sets only name, labels and annotations in metadata");
     }
     match &metadata["name"] {
         name if is_later(name) => {}
         Value::String(name) if NameKind::Object.is_name(name) => {}
         // RBAC accepts any path segment as a name.
         Value::String(name) if object["kind"] == "RoleBinding" && NameKind::RoleBinding.is_name(name) => {}
-        _ => say("name".into(), "is not an object name: lower-case letters, digits, - and ., at most 253"),
+        _ => {
+            say("name".into(), "is not a valid object name: lower-case letters, digits, - and ., at most 253")
+        }
     }
     for field in ["labels", "annotations"] {
         let entries = match &metadata[field] {
@@ -122,7 +124,7 @@ pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, 
             value if value.is_string() && is_later(value) => continue,
             Value::Object(entries) => entries,
             _ => {
-                say(field.into(), "must be a map of texts");
+                say(field.into(), "must be a map of strings");
                 continue;
             }
         };
@@ -131,14 +133,14 @@ pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, 
                 // The annotation declares restarts of this workload itself, not of a copy.
                 _ if key == RESTART && field == "annotations" && is_workload => match value {
                     Value::String(_) => continue,
-                    _ => "must be a text, as in \"true\"",
+                    _ => "must be a string, as in \"true\"",
                 },
                 _ if never_carried(key) => NEVER_CARRIED,
-                _ if !NameKind::MetadataKey.is_name(key) => "is not a key of a label or annotation",
+                _ if !NameKind::MetadataKey.is_name(key) => "is not a valid key of a label or annotation",
                 _ if is_later(value) => continue,
                 Value::String(text) if field == "annotations" || is_label_value(text) => continue,
-                Value::String(_) => "is not a value of a label: at most 63 letters, digits, -, _ and .",
-                _ => "must be a text; write it in quotes, or \"${string(…)}\"",
+                Value::String(_) => "is not a valid label value: at most 63 letters, digits, -, _ and .",
+                _ => "must be a string; put the value in quotes, or write \"${string(…)}\"",
             };
             say(format!("{field}[{}]", crate::validate::printable(key.as_str(), 64)), what);
         }
@@ -169,7 +171,7 @@ fn find_own_keys(at: String, value: &Value, faults: &mut Vec<(String, String)>) 
                         let key = crate::validate::printable(key.as_str(), 64);
                         (
                             format!("{at}.{field}[{key}]"),
-                            "is not taken: Copyrator writes it itself".to_owned(),
+                            "is not allowed: Copyrator itself writes this field".to_owned(),
                         )
                     }));
                 }
@@ -186,7 +188,7 @@ fn find_own_keys(at: String, value: &Value, faults: &mut Vec<(String, String)>) 
 }
 
 /// The problem of a label or annotation that belongs to a different tool or to Copyrator.
-const NEVER_CARRIED: &str = "is not taken: the tool that uses this key would treat the object as its own";
+const NEVER_CARRIED: &str = "is not allowed: the tool that uses this key would treat the object as its own";
 
 fn has_expression(value: &Value) -> bool {
     match value {
@@ -213,7 +215,7 @@ mod tests {
         let mut problems = Vec::new();
         check("a", &object, false, &mut problems);
         let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
-        let of = |place: &str| format!("a.spec.{place}: is not taken: Copyrator writes it itself");
+        let of = |place: &str| format!("a.spec.{place}: is not allowed: Copyrator itself writes this field");
         let first = of("claims[0].metadata.labels[copyrator.dev/a]");
         assert_eq!(told, [first, of("template.metadata.annotations[copyrator.dev/restarted-for]")]);
     }
@@ -270,7 +272,7 @@ mod tests {
                 "roleRef": {"kind": "ClusterRole", "name": "view"}});
             let mut problems = Vec::new();
             check("a", &object, false, &mut problems);
-            let told = format!("a.kind: {kind} is not rendered: ");
+            let told = format!("a.kind: a template cannot render {kind}: ");
             assert!(problems.len() == 1 && problems[0].message.starts_with(&told), "{problems:?}");
         }
     }

@@ -120,13 +120,13 @@ impl CompiledTemplate {
     ) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         if spec.objects.len() > MOST_OBJECTS {
-            let what = format!("has {} entries; at most {MOST_OBJECTS} are taken", spec.objects.len());
+            let what = format!("has {} entries, more than the maximum of {MOST_OBJECTS}", spec.objects.len());
             return Err(vec![invalid("spec.objects", what)]);
         }
         let bytes = serde_json::to_string(spec).map_or(0, |text| text.len());
         if bytes > MOST_BYTES {
             let what = format!(
-                "has {} KiB; at most {} are taken: make several templates of it",
+                "has {} KiB, more than the maximum of {}: split the template",
                 bytes >> 10,
                 MOST_BYTES >> 10
             );

@@ -72,8 +72,7 @@ impl Formula {
 /// The maximum number of expressions in a template: each write of the template compiles all expressions.
 const MOST_EXPRESSIONS: usize = 1024;
 /// The problem of an expression in a field that [`super::literal`] restricts.
-pub(super) const MUST_BE_LITERAL: &str =
-    "is literal: an expression here would let others choose it with the rights of the template's author";
+pub(super) const MUST_BE_LITERAL: &str = "must be literal: with an expression, other users could choose the value with the rights of the template's author";
 
 /// Compiles the values of one template.
 pub(super) struct Compiler<'c> {
@@ -119,7 +118,7 @@ impl<'c> Compiler<'c> {
                     if name.contains("${") {
                         self.problems.push(invalid(
                             &at,
-                            "is a key, and keys are literal; build the map by one expression",
+                            "is a key with an expression, but keys must be literal; build the whole map with one expression",
                         ));
                     }
                     let node = self.node(&at, value, context.field(name));
@@ -179,7 +178,7 @@ impl<'c> Compiler<'c> {
         self.expressions += 1;
         if self.expressions > MOST_EXPRESSIONS {
             if self.expressions == MOST_EXPRESSIONS + 1 {
-                let what = format!("is the expression too many: at most {MOST_EXPRESSIONS} are taken");
+                let what = format!("exceeds the maximum of {MOST_EXPRESSIONS} expressions");
                 self.problems.push(invalid(at, what));
             }
             return None;
@@ -189,7 +188,7 @@ impl<'c> Compiler<'c> {
             Err(error) => {
                 let hint = match error {
                     CompileError::UnknownVariable { .. } | CompileError::Syntax(_) => {
-                        "; write $${ for the text ${"
+                        "; write $${ for a literal ${"
                     }
                     _ => "",
                 };

@@ -48,19 +48,19 @@ pub(super) fn ids(objects: &[CompiledObject], problems: &mut Vec<Problem>) {
         if !is_identifier {
             problems.push(invalid(
                 &at,
-                format!("{id:?} is not an identifier: letters, digits and _, no digit first"),
+                format!("{id:?} is not a valid id: use letters, digits and _, and no digit first"),
             ));
         } else if RESERVED.contains(&id.as_str()) || TAKEN.contains(&id.as_str()) {
             problems.push(invalid(&at, format!("{id:?} is reserved; choose another name")));
         } else if !known.insert(id) {
-            problems.push(invalid(&at, format!("{id:?} is the id of another object, too")));
+            problems.push(invalid(&at, format!("{id:?} is already the id of another object")));
         }
         let slot = match &object.name {
             Node::Literal(name) => name.as_str().map(|name| (group(&object.api_version), &object.kind, name)),
             _ => None,
         };
         if slot.is_some_and(|slot| !slots.insert(slot)) {
-            let what = format!("another object is a {} of this name, too", object.kind);
+            let what = format!("another object is also a {} with this name", object.kind);
             problems.push(invalid(&format!("spec.objects[{index}].template.metadata.name"), what));
         }
     }
@@ -76,7 +76,7 @@ pub(super) fn pods<'f>(
     for formula in all {
         if let Some(object) = others.iter().find(|object| formula.expression.reads(&object.pods)) {
             let what = format!(
-                "${{{}}}: {} is a {}, and pods(…) takes a Deployment, StatefulSet or DaemonSet",
+                "${{{}}}: {} is a {}, but pods(…) needs a Deployment, StatefulSet or DaemonSet",
                 formula.source, object.id, object.kind
             );
             problems.push(invalid("spec.objects", what));
@@ -101,7 +101,7 @@ pub(super) fn sort(objects: &mut Vec<CompiledObject>, problems: &mut Vec<Problem
             let mut names: Vec<&str> = circle.iter().map(|index| objects[*index].id.as_str()).collect();
             names.extend(names.first().copied());
             let names = names.join(" → ");
-            let what = format!("{names}: each waits for the next one; break the circle");
+            let what = format!("{names} depend on each other in a circle; remove one of the references");
             problems.push(invalid("spec.objects", what));
         }
     }
@@ -128,7 +128,7 @@ pub(super) fn feedback(
     let mut say = |of: &str, formula: &Formula| {
         let source = &formula.source;
         let what = format!(
-            "{of}: ${{{source}}} reads in object.status what writeStatus writes; read the objects instead"
+            "{of}: ${{{source}}} reads a field of object.status that writeStatus writes; read the template's objects instead"
         );
         problems.push(invalid("spec.writeStatus", what));
     };
@@ -154,8 +154,8 @@ pub(super) fn takeovers(
         if let Some(path) = paths.into_iter().find(|path| path.variable != "namespaceObject") {
             let (id, policy) = (&object.id, spec.conflict_policy);
             let what = format!(
-                "{policy:?} is not taken, since the name of {id} reads {}: the user who creates an instance would choose which \
-                 object is taken over; use Refuse, or a name that reads namespaceObject at most",
+                "{policy:?} is not allowed, because the name of {id} reads {}: the user who creates an instance could choose the object \
+                 to take over; use Refuse, or a name that reads only namespaceObject",
                 path.variable
             );
             problems.push(invalid("spec.conflictPolicy", what));

@@ -216,7 +216,7 @@ impl CompiledTemplate {
             }
         }
         if let Some((id, why)) = unread {
-            return DependencyState::Unread(format!("reads {id}, which could not be read: {why}"));
+            return DependencyState::Unread(format!("uses {id}, which Copyrator could not read: {why}"));
         }
         if lacking.is_empty() { DependencyState::Ready } else { DependencyState::WaitingFor(lacking) }
     }
@@ -270,7 +270,7 @@ impl<'e> Renderer<'e> {
                         Err(fault(
                             path,
                             formula,
-                            format!("gives {field}, which only the template's text may set"),
+                            format!("returns {field}, which must be literal in the template"),
                         ))
                     }
                 }
@@ -285,7 +285,8 @@ impl<'e> Renderer<'e> {
                             Value::Number(part) => text.push_str(&part.to_string()),
                             Value::Bool(part) => text.push_str(if part { "true" } else { "false" }),
                             _ => {
-                                let what = "within a text it must give a text, a number or a boolean";
+                                let what =
+                                    "within a string, the expression must return a string, number or boolean";
                                 return Err(fault(path, formula, what));
                             }
                         },
@@ -327,14 +328,16 @@ impl<'e> Renderer<'e> {
     pub(super) fn truth(&mut self, formula: &'e Formula) -> Result<bool, RenderFault> {
         match self.json("includeWhen", formula)? {
             Value::Bool(truth) => Ok(truth),
-            _ => Err(fault("includeWhen", formula, "must give true or false")),
+            _ => Err(fault("includeWhen", formula, "must return true or false")),
         }
     }
 
     fn json(&mut self, path: &str, formula: &'e Formula) -> Result<Value, RenderFault> {
         let value = self.evaluation.run(&formula.expression).map_err(|error| match error {
             EvaluationError::Failed(reason) => fault(path, formula, reason),
-            EvaluationError::TooCostly => fault(path, formula, "costs too much; read less, or simplify it"),
+            EvaluationError::TooCostly => {
+                fault(path, formula, "is too expensive; read less data, or simplify the expression")
+            }
         })?;
         json(&value, &mut self.room).map_err(|what| fault(path, formula, what))
     }
@@ -357,13 +360,13 @@ fn json(value: &Cel, room: &mut usize) -> Result<Value, &'static str> {
         Cel::Bool(truth) => (*truth).into(),
         Cel::Int(number) => (*number).into(),
         Cel::UInt(number) => (*number).into(),
-        Cel::Float(number) => float(*number).ok_or("gives no finite number")?,
+        Cel::Float(number) => float(*number).ok_or("returns a number that is not finite")?,
         Cel::String(text) => text.as_str().into(),
         Cel::List(items) => items.iter().map(|item| json(item, room)).collect::<Result<_, _>>()?,
         Cel::Map(map) => {
             let mut entries = Map::new();
             for (key, value) in map.map.iter() {
-                let Key::String(name) = key else { return Err("gives a map whose keys are no texts") };
+                let Key::String(name) = key else { return Err("returns a map whose keys are not strings") };
                 take(room, name.len())?;
                 entries.insert(name.to_string(), json(value, room)?);
             }
@@ -371,7 +374,7 @@ fn json(value: &Cel, room: &mut usize) -> Result<Value, &'static str> {
         }
         other => match held(other) {
             Some(inner) => inner.map_or(Ok(Value::Null), |inner| json(inner, room))?,
-            None => return Err("gives a value that JSON lacks; convert it by string(…)"),
+            None => return Err("returns a value that JSON does not support; convert it with string(…)"),
         },
     })
 }

@@ -42,8 +42,10 @@ pub(super) fn unserved_in(template: &CompiledTemplate, manifest_at: impl Fn(&str
     };
     let unseen = template.objects.iter().find(|object| !is_copied(object));
     if let (Some(object), ConflictPolicy::Adopt | ConflictPolicy::Overwrite) = (unseen, template.conflict) {
-        let what =
-            format!("only Refuse is taken with a {}: of those of others nothing is known", object.kind);
+        let what = format!(
+            "only Refuse is allowed with a {}: Copyrator does not read existing objects of this kind",
+            object.kind
+        );
         problems.push(invalid("spec.conflictPolicy", what));
     }
     for object in &template.objects {
@@ -57,12 +59,12 @@ pub(super) fn unserved_in(template: &CompiledTemplate, manifest_at: impl Fn(&str
             .iter()
             .filter(|name| !is_content(name) && !["apiVersion", "kind", "metadata"].contains(name));
         problems.extend(left_out.map(|name| {
-            let what = "is left to controllers and to the namespace's owner: leave it out";
+            let what = "is not allowed: controllers and the namespace's owner set this field; remove it";
             invalid(&below(&at, name), what)
         }));
         // Every user who may read the template could read the values of a rendered Secret in the template.
         if Kind::written_as(&object.api_version, &object.kind) == Some(Kind::Secret) {
-            let what = "a Secret is not rendered: have a CopyratorRule copy one, so that its values stand in no template";
+            let what = "a template cannot render a Secret: copy one with a CopyratorRule, so that no template contains its values";
             problems.push(invalid(&below(&at, "kind"), what));
         }
     }
@@ -87,7 +89,10 @@ mod tests {
                 .map(drop)
                 .unwrap_err();
             let told = &problems[0].message;
-            assert!(told.starts_with("spec.objects[a].template.imagePullSecrets: is left"), "{name}: {told}");
+            assert!(
+                told.starts_with("spec.objects[a].template.imagePullSecrets: is not allowed: controllers"),
+                "{name}: {told}"
+            );
         }
     }
 }

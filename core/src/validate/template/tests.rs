@@ -54,63 +54,63 @@ fn what_cannot_be_served_is_refused_when_it_is_written() {
         ),
         (
             |spec| spec["forEach"] = json!({"namespaces": [{"names": ["a"]}]}),
-            "\"object\" is none of the variables namespaceObject",
+            "\"object\" is not a variable here; the variables are namespaceObject",
         ),
         (|spec| spec["forEach"]["objects"]["kind"] = json!("Secret"), ""),
         (
             |spec| spec["forEach"]["objects"] = json!({"apiVersion": "v1", "kind": "Secret"}),
-            "spec.forEach.objects.kind: Secret is not taken",
+            "spec.forEach.objects.kind: Secret is not allowed",
         ),
         (
             |spec| spec["forEach"]["objects"] = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "X"}),
-            "kinds of Copyrator are not taken",
+            "Copyrator's own kinds are not allowed",
         ),
         (
             |spec| spec["objects"][0]["id"] = json!("namespace"),
             "spec.objects[0].id: \"namespace\" is reserved",
         ),
-        (|spec| spec["objects"][0]["id"] = json!("deploy"), "is the id of another object, too"),
-        (|spec| spec["objects"][0]["id"] = json!("a-b"), "is not an identifier"),
+        (|spec| spec["objects"][0]["id"] = json!("deploy"), "is already the id of another object"),
+        (|spec| spec["objects"][0]["id"] = json!("a-b"), "is not a valid id"),
         (
             |spec| {
                 spec["objects"][1]["template"]["metadata"]["labels"]["of"] = json!("${service.metadata.uid}")
             },
-            "spec.objects: service → deploy → service: each waits for the next one; break the circle",
+            "spec.objects: service → deploy → service depend on each other in a circle; remove one of the references",
         ),
         (
             |spec| spec["objects"][1]["template"]["kind"] = json!("${object.spec.kind}"),
-            "spec.objects[1].template.kind: is literal",
+            "spec.objects[1].template.kind: must be literal",
         ),
         (
             |spec| spec["objects"][1]["template"]["kind"] = json!("ReplicaSet"),
-            "ReplicaSet is not rendered: a workload makes it",
+            "a template cannot render ReplicaSet: a workload creates this kind",
         ),
         (
             |spec| spec["objects"][0]["template"]["kind"] = json!("Namespace"),
-            "Namespace is not rendered: it is in no namespace",
+            "a template cannot render Namespace: the kind is cluster-scoped",
         ),
         (
             |spec| spec["objects"][0]["template"]["apiVersion"] = json!("copyrator.dev/v1alpha1"),
-            "a kind of Copyrator never makes another one",
+            "Copyrator never creates objects of its own kinds",
         ),
         (
             |spec| spec["objects"][0]["template"]["status"] = json!({}),
-            "spec.objects[0].template.status: is not taken",
+            "spec.objects[0].template.status: is not allowed",
         ),
         (
             |spec| spec["objects"][0]["template"]["metadata"]["namespace"] = json!("a"),
-            "of metadata a template sets name, labels and annotations",
+            "a template sets only name, labels and annotations in metadata",
         ),
         (
             |spec| spec["objects"][0]["template"]["metadata"]["ownerReferences"] = json!([]),
-            "metadata.ownerReferences: is not taken",
+            "metadata.ownerReferences: is not allowed",
         ),
         (
             |spec| {
                 spec["objects"][0]["template"]["metadata"]["annotations"]["copyrator.dev/copy-to"] =
                     json!("a")
             },
-            "annotations[copyrator.dev/copy-to]: is not taken",
+            "annotations[copyrator.dev/copy-to]: is not allowed",
         ),
         (
             |spec| spec["objects"][0]["template"]["spec"]["ports"] = json!("${object.spec"),
@@ -118,11 +118,11 @@ fn what_cannot_be_served_is_refused_when_it_is_written() {
         ),
         (
             |spec| spec["objects"][0]["template"]["spec"] = json!({"${object.spec.key}": 1}),
-            "keys are literal",
+            "keys must be literal",
         ),
         (
             |spec| spec["objects"][0]["includeWhen"] = json!("1 + 1"),
-            "spec.objects[0].includeWhen: gives a sum, never true or false",
+            "spec.objects[0].includeWhen: returns a sum, not true or false",
         ),
         (|spec| spec["objects"][1]["recreate"] = json!("OnImmutable"), ""),
         (
@@ -144,27 +144,27 @@ fn what_cannot_be_served_is_refused_when_it_is_written() {
                 spec["objects"][1]["template"]["spec"]["template"]["spec"]["serviceAccountName"] =
                     json!("${object.spec.account}")
             },
-            "spec.objects[1].template.spec.template.spec.serviceAccountName: is literal",
+            "spec.objects[1].template.spec.template.spec.serviceAccountName: must be literal",
         ),
         (
             |spec| {
                 spec["objects"][1]["template"]["spec"]["template"]["spec"]["volumes"] =
                     json!([{"name": "a", "secret": {"secretName": "${object.spec.a}"}}])
             },
-            "volumes[0].secret: is literal",
+            "volumes[0].secret: must be literal",
         ),
         (
             |spec| spec["writeStatus"]["again"] = json!("${object.status.again}"),
-            "reads in object.status what writeStatus writes",
+            "reads a field of object.status that writeStatus writes",
         ),
-        (|spec| spec["writeStatus"]["again"] = json!("${pods(other)}"), "\"other\" is none of the variables"),
+        (|spec| spec["writeStatus"]["again"] = json!("${pods(other)}"), "\"other\" is not a variable here"),
         (
             |spec| spec["objects"][0]["template"] = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "type": "bootstrap.kubernetes.io/token"}),
-            "spec.objects[0].template.type: bootstrap.kubernetes.io/token is not rendered",
+            "spec.objects[0].template.type: a template cannot render bootstrap.kubernetes.io/token",
         ),
         (
             |spec| spec["objects"][0]["template"] = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "type": "${object.spec.type}"}),
-            "spec.objects[0].template.type: is literal",
+            "spec.objects[0].template.type: must be literal",
         ),
         (
             |spec| {
@@ -176,22 +176,22 @@ fn what_cannot_be_served_is_refused_when_it_is_written() {
         ),
         (
             |spec| spec["objects"][0]["template"]["metadata"] = json!("${object.metadata}"),
-            "metadata: is literal",
+            "metadata: must be a literal map",
         ),
         (
             |spec| spec["objects"][0]["template"]["metadata"]["name"] = json!("A_b"),
-            "metadata.name: is not an object name",
+            "metadata.name: is not a valid object name",
         ),
         (
             |spec| spec["objects"][0]["template"]["metadata"]["labels"] = json!({"x": 1}),
-            "labels[x]: must be a text",
+            "labels[x]: must be a string",
         ),
         (
             |spec| spec["objects"][0]["template"]["metadata"]["labels"] = json!({"-x": "1"}),
-            "labels[-x]: is not a key",
+            "labels[-x]: is not a valid key",
         ),
         (|spec| spec["objects"][0]["template"]["apiVersion"] = json!("a/b/c"), "is not a group and version"),
-        (|spec| spec["objects"][0]["template"]["kind"] = json!("Role"), "Role is not rendered"),
+        (|spec| spec["objects"][0]["template"]["kind"] = json!("Role"), "a template cannot render Role"),
         (|spec| spec["objects"][0]["id"] = json!("optional"), "is reserved"),
         (
             |spec| spec["objects"][0]["includeWhen"] = json!("${object.spec.expose}"),
@@ -199,22 +199,22 @@ fn what_cannot_be_served_is_refused_when_it_is_written() {
         ),
         (
             |spec| spec["objects"][1]["template"]["metadata"]["labels"]["a"] = json!("${HOME}"),
-            "write $${ for the text ${",
+            "write $${ for a literal ${",
         ),
         (
             |spec| spec["writeStatus"]["pods"] = json!("${pods(service)}"),
-            "service is a Service, and pods(…) takes",
+            "service is a Service, but pods(…) needs",
         ),
         (
             |spec| {
                 let one = spec["objects"][0].clone();
                 spec["objects"] = (0..33).map(|_| one.clone()).collect();
             },
-            "has 33 entries; at most 32 are taken",
+            "has 33 entries, more than the maximum of 32",
         ),
         (
             |spec| spec["conflictPolicy"] = json!("Overwrite"),
-            "Overwrite is not taken, since the name of deploy reads object",
+            "Overwrite is not allowed, because the name of deploy reads object",
         ),
     ];
     for (change, said) in cases {
@@ -245,7 +245,7 @@ fn rolebindings_leave_no_right_to_the_instance() {
     let problems = compiled(&json!({"forEach": objects(), "objects": [{"id": "a", "template": elsewhere}]}))
         .unwrap_err();
     assert!(problems[1].contains("roleRef: must name a ClusterRole"), "{problems:?}");
-    assert!(problems[2].contains("userNames: is literal"), "{problems:?}");
+    assert!(problems[2].contains("userNames: must be literal"), "{problems:?}");
 }
 
 #[test]
@@ -280,12 +280,11 @@ fn what_the_operator_does_not_act_on_yet_is_told_all_at_once() {
         served.iter().enumerate().map(|(at, (version, kind))| object(&format!("o{at}"), version, kind));
     assert_eq!(told(each(objects.collect())), [""; 0]);
     let of_secret = told(each(json!([object("a", "v1", "Secret")])));
-    let expected = "spec.objects[a].template.kind: a Secret is not rendered: ";
+    let expected = "spec.objects[a].template.kind: a template cannot render a Secret: ";
     assert!(of_secret.len() == 1 && of_secret[0].starts_with(expected), "{of_secret:?}");
     let mut overwriting = each(json!([object("a", "cert-manager.io/v1", "Certificate")]));
     overwriting["conflictPolicy"] = json!("Overwrite");
-    let expected =
-        "spec.conflictPolicy: only Refuse is taken with a Certificate: of those of others nothing is known";
+    let expected = "spec.conflictPolicy: only Refuse is allowed with a Certificate: Copyrator does not read existing objects of this kind";
     assert_eq!(told(overwriting), [expected]);
 }
 
@@ -298,7 +297,9 @@ fn a_template_that_is_too_large_is_refused() {
     let spec = json!({"forEach": {"namespaces": [{"namespaceSelector": {}}]}, "objects": [{"id": "a", "template": object}]});
     let problems = compiled(&spec).map(drop).unwrap_err();
     assert!(
-        problems.len() == 1 && problems[0].starts_with("spec: has ") && problems[0].contains("at most 256"),
+        problems.len() == 1
+            && problems[0].starts_with("spec: has ")
+            && problems[0].contains("maximum of 256"),
         "{problems:?}"
     );
 }

@@ -11,7 +11,7 @@ pub(super) enum Piece {
 
 /// An expression that begins with `${` and does not end.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("has an expression without an end; close it with }}, or write $${{ for the text ${{")]
+#[error("has an expression without an end; close the expression with }}, or write $${{ for a literal ${{")]
 pub(super) struct Unclosed;
 
 /// Returns the parts of a text, in order. A text without expressions is one literal, or none if it is empty.

@@ -232,8 +232,8 @@ async fn a_kind_that_is_granted_otherwise_than_it_is_served_says_so() {
     let other =
         json!({"name": "memcacheds", "singularName": "", "namespaced": true, "kind": "Redis", "verbs": []});
     for (served, why) in [
-        (served("memcacheds", false), "a Memcached is in no namespace"),
-        (served("caches", true), "is served as caches, and the chart's value templates.kinds has memcacheds"),
+        (served("memcacheds", false), "Memcached is cluster-scoped"),
+        (served("caches", true), "as caches, but the chart's value templates.kinds has memcacheds"),
         (other, "memcacheds of cache.example.com/v1 are of kind Redis, not Memcached"),
     ] {
         let watched = Watched::new();

@@ -50,7 +50,7 @@ pub(in crate::run) async fn find(client: &Client, config: &Config) -> Result<Lea
             .map_err(|error| error.to_string());
     }
     let ca = read_ca(client, &config.namespace).await.map_err(|error| with_all_causes(&error))?;
-    ca.map(|ca| LeafSource::Ca(Box::new(ca))).ok_or_else(|| "the reconciler has not made a CA yet".into())
+    ca.map(|ca| LeafSource::Ca(Box::new(ca))).ok_or_else(|| "the reconciler has not created a CA yet".into())
 }
 
 /// Reads the CA bundles of the hooks.
@@ -65,7 +65,7 @@ pub(in crate::run) async fn carriers(client: &Client) -> Carriers {
 impl Carriers {
     /// Stands for the bundles while the keeper does not need them.
     pub(super) fn not_needed() -> Self {
-        Self::Unread("the hooks have not been read".into())
+        Self::Unread("the process has not read the webhook configurations yet".into())
     }
 
     /// Collects the bundles. A bundle that cannot be decoded accepts no leaf. For a hook without a bundle,

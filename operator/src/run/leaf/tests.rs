@@ -224,7 +224,10 @@ fn a_fault_keeps_the_last_good_one_until_it_ends_and_is_told_once() {
     }
     assert_eq!(bench.served(), good);
     let said = bench.readiness.to_string();
-    assert!(said.starts_with("ready\nrenewal: the Secret is torn: restore it; the last good"), "{said}");
+    assert!(
+        said.starts_with("ready\nrenewal: the Secret is torn: restore it; the process keeps the last valid"),
+        "{said}"
+    );
     assert_eq!(bench.warned().len(), 1, "{:?}", bench.warned());
     // Expired: not ready any more, which is logged once.
     bench.look(Err("the Secret is torn: restore it".into()), start() + 2 * DAY);

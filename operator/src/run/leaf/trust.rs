@@ -67,7 +67,7 @@ impl Trust {
     ) -> Result<(), String> {
         self.accepts(&mounted.authorities, mounted, now).map_err(|why| {
             let name = &self.name;
-            format!("the mounted tls.crt is not one that the mounted ca.crt vouches for, as `{name}`: {why}")
+            format!("the mounted ca.crt does not verify the mounted tls.crt for `{name}`: {why}")
         })?;
         if self.is_settled(mounted, now) {
             return Ok(());
@@ -75,7 +75,7 @@ impl Trust {
         let unknowable_since = self.unknowable_since.take().filter(|since| *since <= now);
         self.settled = match carriers {
             Carriers::Unread(why) => {
-                return Err(format!("{why}: whether callers trust the mounted tls.crt is not known"));
+                return Err(format!("{why}: cannot check whether callers trust the mounted tls.crt"));
             }
             Carriers::Hooks(hooks) if !hooks.is_empty() => self.bundles(hooks, mounted, now)?,
             // The reconciler has written no hook yet.
@@ -120,14 +120,13 @@ impl Trust {
             }
             let bound = match is_bounded {
                 true => format!(
-                    "; if that does not happen, this process treats the certificate as trusted from {} on",
+                    "; otherwise this process treats the certificate as trusted from {} on",
                     rfc3339(due)
                 ),
                 false => String::new(),
             };
             return Err(format!(
-                "the hooks do not carry the CA of the mounted tls.crt yet ({lacking}): waiting for the reconciler to find \
-                 it in its own mount and to write it{bound}"
+                "the caBundle of the hooks lacks the CA of the mounted tls.crt ({lacking}): waiting for the reconciler to write it{bound}"
             ));
         }
         // At the first look the hooks have probably had the CA for long. Later, the reconciler may have
@@ -139,7 +138,7 @@ impl Trust {
             return Ok(bundles);
         }
         self.carried = leaf.cloned();
-        Err("the hooks carry the CA of the mounted tls.crt: it counts from the next look on".into())
+        Err("the hooks have the CA of the mounted tls.crt: the process uses the certificate after the next check".into())
     }
 
     /// Names the hooks whose callers would refuse the leaf; `None` without such hooks.

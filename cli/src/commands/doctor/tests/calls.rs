@@ -88,7 +88,7 @@ pub(super) const CASES: &[Case] = &[
         |it| {
             hands_off(it, 0);
             ours(it, 0)["webhooks"] = json!([]);
-            it.canary = Some(Ok(Err("a dry run was not seen".into())));
+            it.canary = Some(Ok(Err("a dry run did not reach the webhook".into())));
         },
         &[(Error, Id::HooksOff)],
         "",
@@ -98,7 +98,7 @@ pub(super) const CASES: &[Case] = &[
         |it| {
             hands_off(it, 1);
             ours(it, 0)["webhooks"] = json!([]);
-            it.canary = Some(Ok(Err("a dry run was not seen".into())));
+            it.canary = Some(Ok(Err("a dry run did not reach the webhook".into())));
         },
         &[(Error, Id::HooksOff)],
         "kubectl annotate mutatingwebhookconfiguration",

@@ -114,8 +114,8 @@ fn what_an_author_may_read_elsewhere_is_asked_again_and_what_the_author_may_writ
     let before = restart(&mut world, &spec, 21);
     assert_eq!(look(&mut world, &["create shop"], 30), (vec!["get vault".into()], Some(true)));
     assert_eq!(restart(&mut world, &spec, 31), before, "asking again is nothing to write");
-    let said = "the API server last allowed user alice what this rule declares at 1970-01-01T00:00:20Z; the rights to read in \
-                other namespaces are checked again every 20 s";
+    let said = "user alice had the rights that this rule needs at the last check at 1970-01-01T00:00:20Z; Copyrator checks the rights to \
+     read in other namespaces again every 20 s";
     assert_eq!(authorized(&before), said);
 
     assert_eq!(look(&mut world, &["get vault"], 50), (vec!["get vault".into()], Some(false)));
@@ -226,7 +226,7 @@ fn what_the_author_of_a_template_may_read_elsewhere_is_asked_again() {
         assert!(asked.len() >= 3 && may == Some(true), "{for_each}: {asked:?}");
         let status = serde_json::to_value(status_of(&world, &name, at(0)).unwrap()).unwrap();
         let says_so = authorized(&status)
-            .ends_with("; the rights to read in other namespaces are checked again every 20 s");
+            .ends_with("; Copyrator checks the rights to read in other namespaces again every 20 s");
         assert_eq!(says_so, !again.is_empty(), "{for_each}: {status}");
         let declared = world.declaration(&name).unwrap();
         assert_eq!(can_be_withdrawn(&world, &name, declared), !again.is_empty(), "{for_each}");

@@ -102,7 +102,7 @@ fn a_rule_that_comes_to_too_many_copies_keeps_those_it_has() {
     assert!(says_too_many(&status), "{status:?}");
     assert_eq!((status.desired, status.problem_count), (240, 1));
     let message = &status.problems[0].message;
-    assert!(message.contains("comes to 240 copies, more than --max-copies-per-rule (239)"), "{message}");
+    assert!(message.contains("would make 240 copies, more than --max-copies-per-rule (239)"), "{message}");
 
     // A rule that makes no copies yields to one that makes some.
     let young = self::rule(

@@ -119,10 +119,13 @@ fn a_source_that_cannot_be_read_is_named() {
     let mut world = world();
     let it = granted(&mut world, json!({}));
     let source = UnreadObject::Object(ObjectKey::new(Kind::Secret, "home", "app"));
-    assert!(world.note_unreadable(source.clone(), Some("it is nested more than 128 levels deep")));
+    assert!(world.note_unreadable(source.clone(), Some("the object is nested more than 128 levels deep")));
     let (conditions, message) = said(&world, &it);
     assert_eq!(conditions[0], "Ready=False Unreadable", "{conditions:?}");
-    assert!(message.starts_with("Secret home/app cannot be read (it is nested more"), "{message}");
+    assert!(
+        message.starts_with("Copyrator cannot read Secret home/app (the object is nested more"),
+        "{message}"
+    );
     // A rule that cannot mean it says nothing of it.
     let other = granted(&mut world, json!({"spec": {"source": {"names": ["no-*"]}}}));
     assert_eq!(said(&world, &other).0[0], "Ready=True NoSource");
@@ -151,6 +154,9 @@ fn a_list_that_fails_makes_no_status_out_of_date_in_silence() {
     assert!(fails(&mut world, Store::Secrets));
     let (conditions, message) = said(&world, &it);
     assert_eq!(conditions[0], "Ready=False Unread");
-    assert!(message.contains("since Secrets cannot be read since 1970-01-01T00:00:00Z"), "{message}");
+    assert!(
+        message.contains("because Copyrator cannot read Secrets since 1970-01-01T00:00:00Z"),
+        "{message}"
+    );
     assert!(message.ends_with("its conversion fails"), "{message}");
 }

@@ -96,7 +96,7 @@ fn what_was_refused_is_tried_at_once_when_its_predecessor_is_gone() {
     let overdue = |world: &World| plan_slot(world, &old, at(301));
     assert_eq!((overdue(&world).action, overdue(&world).recheck), (None, Some(at(306))));
     settle_slot(&mut world, &slot(), &action, Acted::Refused(WriteFault::Refused, "no".into()), at(0));
-    let kept = "kept, since Secret shop/app, which comes in its place, is not there: no";
+    let kept = "kept, because its replacement Secret shop/app does not exist yet: no";
     let said = |plan: SlotPlan| match plan.state {
         SlotState::Blocked(problem) => problem.message,
         state => panic!("{state:?}"),
@@ -113,7 +113,7 @@ fn what_was_refused_is_tried_at_once_when_its_predecessor_is_gone() {
     assert!(matches!(overdue(&world).action, Some(CopyAction::Delete(_))));
     let plan = plan_slot(&world, &slot(), at(0));
     let SlotState::Blocked(problem) = &plan.state else { panic!("{:?}", plan.state) };
-    let holds = "at once when Secret shop/before is gone: rule home/a has left that object there until 1970-01-01T00:05:00Z";
+    let holds = "at once when Secret shop/before is deleted: rule home/a still keeps that object until 1970-01-01T00:05:00Z";
     assert!(plan.action.is_none() && problem.message.contains(holds), "{}", problem.message);
 
     let change = Changed::Object(old.clone());
@@ -141,7 +141,7 @@ fn what_is_invalid_waits_for_a_change_and_is_tried_less_and_less_often() {
     let SlotState::Blocked(problem) = &plan.state else { panic!("{:?}", plan.state) };
     assert_eq!(problem.reason.as_str(), "Refused");
     assert!(problem.message.ends_with(
-        "Copyrator tries again when the object or its source changes, and otherwise at intervals that grow to one hour"
+        "Copyrator tries again when the object or its source changes, and otherwise at growing intervals of up to one hour"
     ));
     assert!(plan_slot(&world, &slot(), at(3600)).action.is_some());
     let source = ObjectKey::new(Kind::Secret, "home", "app");

@@ -30,7 +30,9 @@ fn a_deleted_copy_that_nobody_wants_and_a_finalizer_keeps_is_told() {
     let plan = plan_slot(&world, &slot(), at(160));
     assert_eq!((blocked(&plan), &plan.rule), ("Terminating", &Some(name.clone())));
     let SlotState::Blocked(problem) = &plan.state else { panic!() };
-    for part in ["finalizer ops.example.com/keep keeps it", "the rule does not want it any more"] {
+    for part in
+        ["finalizer ops.example.com/keep still keeps it", "the rule does not want this object any more"]
+    {
         assert!(problem.message.contains(part), "{}", problem.message);
     }
     let status = rule_status(&world, &name, at(160)).unwrap();

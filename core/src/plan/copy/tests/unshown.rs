@@ -81,7 +81,7 @@ fn an_object_in_the_way_is_asked_about_again() {
     let plan = plan_slot(&world, &slot(), at(BEGAN));
     assert_eq!((blocked(&plan), plan.recheck), ("Conflict", Some(at(BEGAN + 1))));
     let SlotState::Blocked(problem) = &plan.state else { panic!("{plan:?}") };
-    assert!(problem.message.contains("looks again within a minute"), "{}", problem.message);
+    assert!(problem.message.contains("checks again within a minute"), "{}", problem.message);
     let due = plan_slot(&world, &slot(), at(BEGAN + 1));
     assert_eq!((blocked(&due), &due.needs), ("Conflict", &vec![Need::Existing(slot())]));
 

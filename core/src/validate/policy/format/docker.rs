@@ -43,7 +43,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Logins<'a> {
             type Value = Logins<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of logins")
+                f.write_str("a map of registries")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Logins<'de>, A::Error> {
@@ -63,7 +63,7 @@ pub(super) fn check(text: &str) -> Result<(), Fault> {
     document::check(Document::Json, text)?;
     // The parser's message is dropped, since the message may quote the text.
     let config = serde_json::from_str::<Config<'_>>(text);
-    let Config { auths: Logins(logins) } = config.map_err(|_| Fault::new("has no map auths", SHAPE))?;
+    let Config { auths: Logins(logins) } = config.map_err(|_| Fault::new("has no map named auths", SHAPE))?;
     if logins.is_empty() {
         return Err(Fault::new("has no registry in auths", SHAPE));
     }
@@ -75,8 +75,9 @@ pub(super) fn check(text: &str) -> Result<(), Fault> {
 }
 
 fn login_is_complete(raw: &str) -> Result<(), Fault> {
-    let login: Login<'_> = serde_json::from_str(raw)
-        .map_err(|_| Fault::new("has a login that is not a map of texts, or names a field twice", SHAPE))?;
+    let login: Login<'_> = serde_json::from_str(raw).map_err(|_| {
+        Fault::new("has a registry entry that is not a map of strings, or has a duplicate field", SHAPE)
+    })?;
     let given = |field: &Option<Cow<'_, str>>| field.as_ref().is_some_and(|text| !text.is_empty());
     match login.auth.as_deref().filter(|auth| !auth.is_empty()) {
         Some(auth) => {
@@ -88,12 +89,12 @@ fn login_is_complete(raw: &str) -> Result<(), Fault> {
             match is_pair {
                 true => Ok(()),
                 false => Err(Fault::new(
-                    "has a login whose auth is not the base64 of user:password",
-                    "write it anew, or write username and password",
+                    "has a registry entry whose auth is not user:password in base64",
+                    "encode auth again, or set username and password",
                 )),
             }
         }
         None if given(&login.username) && given(&login.password) => Ok(()),
-        None => Err(Fault::new("has a login without auth, or username and password", SHAPE)),
+        None => Err(Fault::new("has a registry entry without auth and without username and password", SHAPE)),
     }
 }

@@ -75,9 +75,9 @@ pub(in crate::validate::policy) fn read(format: Document, text: &str) -> Result<
 
 fn json_fault(error: serde_json::Error) -> Fault {
     let what = match error.classify() {
-        serde_json::error::Category::Eof => "is JSON that ends too early",
-        serde_json::error::Category::Data => "has a key twice",
-        _ => "is not valid JSON, or nests more than 128 levels",
+        serde_json::error::Category::Eof => "is incomplete JSON",
+        serde_json::error::Category::Data => "has a duplicate key",
+        _ => "is not valid JSON, or nests more than 128 levels deep",
     };
     let place = Position { line: error.line() as u64, column: error.column() as u64 };
     Fault { place: Some(place), ..Fault::new(what, "correct the document there") }
@@ -113,16 +113,16 @@ where
 fn yaml_fault(error: &serde_saphyr::Error) -> &'static str {
     use serde_saphyr::Error;
     match error {
-        Error::DuplicateMappingKey { .. } => "has a key twice",
-        Error::Message { msg, .. } if msg.contains(KEY_TWICE) => "has a key twice",
+        Error::DuplicateMappingKey { .. } => "has a duplicate key",
+        Error::Message { msg, .. } if msg.contains(KEY_TWICE) => "has a duplicate key",
         Error::Message { msg, .. } if msg.contains(KEY_OF_PARTS) => {
-            "has a map or list as a key, for example {{ … }} of an unrendered template"
+            "has a map or list as a key, for example {{ … }} from an unrendered template"
         }
         Error::Budget { .. }
         | Error::AliasReplayCounterOverflow { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
-        | Error::AliasReplayStackDepthExceeded { .. } => "nests or expands beyond the limits",
+        | Error::AliasReplayStackDepthExceeded { .. } => "exceeds the limits of nesting or alias expansion",
         _ => "is not valid YAML",
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn unpacks(format: Format) -> bool {
 /// Returns the fault of a value that exceeds a brief budget. No user sees this fault: the value is judged
 /// again with more time.
 pub(super) fn too_long() -> Fault {
-    Fault::new("takes too long to be read here", "shorten it")
+    Fault::new("takes too long to parse", "shorten it")
 }
 
 /// Accepts a value in this format. [`pem::pair`] judges a pair of keys, and [`document::check`] judges
@@ -117,16 +117,16 @@ fn regex(text: &str, budget: &mut Budget) -> Result<(), Fault> {
     match Pattern::within(text, budget) {
         Ok(_) => Ok(()),
         Err(PatternError::TooCostly) => Err(Fault::new(
-            "cannot be read: the checks of this write have used up their budget",
-            "shorten it, or write fewer at once",
+            "cannot be parsed: the checks of this write exceeded their time budget",
+            "shorten the value, or write fewer keys at once",
         )),
         Err(PatternError::TooLarge) => {
-            Err(Fault::new("is too large a regular expression", "lower its repetition counts"))
+            Err(Fault::new("is a regular expression that is too large", "lower its repetition counts"))
         }
         Err(PatternError::Invalid) => {
             let fault = Fault::new(
                 "is not a regular expression",
-                "check its brackets and escapes; look-around and back-references are not taken",
+                "check its brackets and escapes; look-around and back-references are not supported",
             );
             match Pattern::error_offset(text) {
                 Some(offset) => Err(fault.at(text.as_bytes(), offset)),
@@ -137,7 +137,7 @@ fn regex(text: &str, budget: &mut Budget) -> Result<(), Fault> {
 }
 
 fn url(text: &str) -> Result<(), Fault> {
-    let fix = "write scheme://host and what follows, without spaces or a line break";
+    let fix = "write scheme://host/path without spaces or a line break";
     let Some((scheme, rest)) = text.split_once("://") else { return Err(Fault::new("is not a URL", fix)) };
     // The parser ignores the text from `#` on.
     let is_clean = !text.contains(|one: char| one.is_whitespace() || one.is_control());
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn a_document_is_judged_alike_with_and_without_a_schema() {
         let (json, yaml) = ((Format::Json, Document::Json), (Format::Yaml, Document::Yaml));
-        let template = "has a map or list as a key, for example {{ … }} of an unrendered template";
+        let template = "has a map or list as a key, for example {{ … }} from an unrendered template";
         for ((format, document), text, says) in [
             (yaml, "b: 1\na: {{ .Values.x }}\n", Some((template, 2))),
             (yaml, "- {{ item }}\n", Some((template, 1))),
@@ -259,9 +259,9 @@ mod tests {
             (yaml, "a: \"{{ .Values.x }}\"\n", None),
             (yaml, "1: a\ntrue: b\n~: c\n1.5: d\n123456789012345678901234567890: e\n", None),
             (yaml, "a: !Ref b\nc: !!set {d}\n", None),
-            (yaml, "a: 1\na: 2\n", Some(("has a key twice", 2))),
-            (yaml, "1: a\n\"1\": b\n", Some(("has a key twice", 0))),
-            (json, "{\"a\": 1,\n \"a\": 2}", Some(("has a key twice", 2))),
+            (yaml, "a: 1\na: 2\n", Some(("has a duplicate key", 2))),
+            (yaml, "1: a\n\"1\": b\n", Some(("has a duplicate key", 0))),
+            (json, "{\"a\": 1,\n \"a\": 2}", Some(("has a duplicate key", 2))),
             (json, "{\"a\": {\"a\": 1}, \"b\": [{\"a\": 1}, {\"a\": 1}]}", None),
         ] {
             let said = |read: Result<(), Fault>| {

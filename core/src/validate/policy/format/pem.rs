@@ -48,7 +48,7 @@ pub(super) fn certificates(value: &[u8]) -> Result<Vec<Certificate>, Fault> {
         .collect();
     if certificates.is_empty() {
         return Err(Fault::new(
-            "holds no certificate",
+            "has no certificate",
             "write PEM that begins with -----BEGIN CERTIFICATE-----",
         ));
     }
@@ -57,8 +57,8 @@ pub(super) fn certificates(value: &[u8]) -> Result<Vec<Certificate>, Fault> {
         Some(certificate) => Err(Fault {
             place: Some(certificate.place),
             ..Fault::new(
-                "holds a PEM section that is no X.509 certificate",
-                "write the certificate as it was issued",
+                "has a PEM section that is not an X.509 certificate",
+                "use the certificate as it was issued",
             )
         }),
     }
@@ -74,12 +74,12 @@ pub(in crate::validate::policy) fn remaining(value: &[u8], asked: Remaining) -> 
     let Some(index) = all.iter().position(|certificate| ends(certificate) <= until) else { return Ok(()) };
     let what = match ends(&all[index]) <= asked.now.as_second() {
         true => "has expired".to_owned(),
-        false => format!("expires sooner than the {:#} asked for", asked.least),
+        false => format!("expires sooner than the required {:#}", asked.least),
     };
     Err(Fault {
         place: Some(all[index].place),
         ..Fault::new(
-            format!("holds a certificate (number {} of {}) that {what}", index + 1, all.len()),
+            format!("has a certificate (number {} of {}) that {what}", index + 1, all.len()),
             "renew it",
         )
     })
@@ -89,7 +89,7 @@ pub(in crate::validate::policy) fn remaining(value: &[u8], asked: Remaining) -> 
 pub(super) fn key(value: &[u8]) -> Result<PublicKey, Fault> {
     let mut sections = sections(value)?.into_iter();
     let first = sections.find(|section| section.label.ends_with("PRIVATE KEY")).ok_or_else(|| {
-        Fault::new("holds no private key", "write PEM that begins with -----BEGIN … PRIVATE KEY-----")
+        Fault::new("has no private key", "write PEM that begins with -----BEGIN … PRIVATE KEY-----")
     })?;
     let Some(private) = first.content.filter(|_| first.label != "ENCRYPTED PRIVATE KEY") else {
         return Err(Fault::new(
@@ -99,7 +99,7 @@ pub(super) fn key(value: &[u8]) -> Result<PublicKey, Fault> {
     };
     PublicKey::of(&first.label, &private).ok_or_else(|| {
         Fault::new(
-            "is a private key that cannot be read",
+            "is an unsupported or damaged private key",
             "write an unencrypted RSA (2048 to 16384 bits), ECDSA (P-256, P-384 or P-521) or Ed25519 key",
         )
     })
@@ -119,21 +119,22 @@ pub(in crate::validate::policy) fn pair(
             "tls.key",
             Fault::new(
                 "does not belong to the first certificate of tls.crt",
-                "write the key the certificate was issued for, and the leaf certificate first",
+                "write the private key of the certificate, and put the leaf certificate first in tls.crt",
             ),
         ));
     }
     if chain.len() > LONGEST_CHAIN {
-        let what = format!("holds {} certificates, more than the {LONGEST_CHAIN} of a chain", chain.len());
+        let what =
+            format!("has {} certificates, more than the maximum of {LONGEST_CHAIN} for a chain", chain.len());
         return Err((
             "tls.crt",
-            Fault::new(what, "write the leaf and what issued it; roots belong elsewhere"),
+            Fault::new(what, "write the leaf and its intermediate certificates, without root certificates"),
         ));
     }
     for (index, link) in links.windows(2).enumerate() {
         if !is_issued_by(&link[0], &link[1]) {
             let fault = Fault::new(
-                format!("holds a certificate (number {}) that the next one has not issued", index + 1),
+                format!("has a certificate (number {}) that the next certificate did not issue", index + 1),
                 "write the leaf first, then each certificate's issuer",
             );
             return Err(("tls.crt", Fault { place: Some(chain[index].place), ..fault }));
@@ -198,22 +199,22 @@ mod tests {
                 other.key_pem.expose(),
                 "tls.key does not belong to the first certificate of tls.crt",
             ),
-            (&certificate, "secret", "tls.key holds no private key"),
+            (&certificate, "secret", "tls.key has no private key"),
             (
                 &certificate,
                 "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
-                "tls.key is a private key that cannot",
+                "tls.key is an unsupported or damaged private key",
             ),
             (
                 &certificate,
                 "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
                 "tls.key is an encrypted private key",
             ),
-            ("x", key, "tls.crt holds no certificate"),
+            ("x", key, "tls.crt has no certificate"),
             (
                 &certificate.replacen("MII", "AAA", 1),
                 key,
-                "tls.crt holds a PEM section that is no X.509 certificate in line 1",
+                "tls.crt has a PEM section that is not an X.509 certificate in line 1",
             ),
         ] {
             let told = fault(certificate, key).unwrap_err();
@@ -236,13 +237,15 @@ mod tests {
             let told = check(&[&first, wrong]).unwrap_err();
             assert_eq!(
                 told,
-                "tls.crt holds a certificate (number 1) that the next one has not issued in line 1"
+                "tls.crt has a certificate (number 1) that the next certificate did not issue in line 1"
             );
         }
         let told = check(&[&first, &right, &other]).unwrap_err();
         assert!(told.contains("number 2") && !told.ends_with("line 1"), "{told}");
         assert!(
-            check(&[&first, &right.repeat(16)]).unwrap_err().contains("17 certificates, more than the 16")
+            check(&[&first, &right.repeat(16)])
+                .unwrap_err()
+                .contains("17 certificates, more than the maximum of 16")
         );
         assert!(check(&[&right, &first]).unwrap_err().contains("does not belong"));
     }
@@ -263,13 +266,13 @@ mod tests {
         assert_eq!(check(&both, 20, 0), Ok(()));
         assert_eq!(
             check(&authority, 0, 241).unwrap_err(),
-            "holds a certificate (number 1 of 1) that has expired"
+            "has a certificate (number 1 of 1) that has expired"
         );
         assert_eq!(
             check(&authority, 48, 200).unwrap_err(),
-            "holds a certificate (number 1 of 1) that expires sooner than the 48h asked for"
+            "has a certificate (number 1 of 1) that expires sooner than the required 48h"
         );
-        assert!(check(&both, 48, 0).unwrap_err().starts_with("holds a certificate (number 2 of "));
+        assert!(check(&both, 48, 0).unwrap_err().starts_with("has a certificate (number 2 of "));
         assert!(check(&authority, i64::MAX / 3600 - 1, 0).is_err());
     }
 
@@ -277,7 +280,7 @@ mod tests {
     fn keys_of_each_kind_are_read() {
         let leaf = Authority::issue("test", SystemTime::now(), DAY).unwrap();
         assert!(key(leaf.key_pem().expose().as_bytes()).is_ok());
-        assert!(key(leaf.cert_pem().as_bytes()).is_err_and(|fault| fault.what == "holds no private key"));
+        assert!(key(leaf.cert_pem().as_bytes()).is_err_and(|fault| fault.what == "has no private key"));
         let legacy = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAAAA\n-----END RSA PRIVATE KEY-----\n";
         assert!(key(legacy.as_bytes()).is_err_and(|fault| fault.what.contains("encrypted")));
     }

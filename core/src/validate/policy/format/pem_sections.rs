@@ -116,16 +116,16 @@ fn content(lines: &[&[u8]]) -> Option<Option<Vec<u8>>> {
 
 fn shared_line(place: Position) -> Fault {
     let fault = Fault::new(
-        "holds a damaged PEM section: a BEGIN or END line has something else on it",
-        "begin each with five dashes at the start of a line of its own; where files were joined, end each with a line break",
+        "has a damaged PEM section: a BEGIN or END line contains other text",
+        "put each BEGIN and END line on its own line; if you joined files, end each file with a line break",
     );
     Fault { place: Some(place), ..fault }
 }
 
 fn damaged(place: Position) -> Fault {
     let fault = Fault::new(
-        "holds a damaged PEM section",
-        "each section needs its BEGIN and END lines with the same words, and base64 without blank lines between them",
+        "has a damaged PEM section",
+        "each section needs matching BEGIN and END lines, and base64 without blank lines between them",
     );
     Fault { place: Some(place), ..fault }
 }
@@ -179,9 +179,9 @@ mod tests {
     #[test]
     fn what_one_of_them_does_not_take_is_refused_with_its_line() {
         let body = body();
-        let shared = "holds a damaged PEM section: a BEGIN or END line has something else on it";
-        let damaged = "holds a damaged PEM section";
-        let none = "holds no certificate";
+        let shared = "has a damaged PEM section: a BEGIN or END line contains other text";
+        let damaged = "has a damaged PEM section";
+        let none = "has no certificate";
         let with = |at: usize, line: &'static str| {
             let mut lines = body.clone();
             lines.insert(at, line);
@@ -217,7 +217,7 @@ mod tests {
             (CERTIFICATE.replace("-----", "—————"), none, 0),
             (CERTIFICATE.replace("CERTIFICATE", "TRUSTED CERTIFICATE"), none, 0),
             (CERTIFICATE.replace("CERTIFICATE", "certificate"), none, 0),
-            (format!("{BEGIN}\n{END}\n"), "holds a PEM section that is no X.509 certificate", 1),
+            (format!("{BEGIN}\n{END}\n"), "has a PEM section that is not an X.509 certificate", 1),
         ] {
             let fault = certificates(text.as_bytes()).map(drop).unwrap_err();
             let said = (&*fault.what, fault.place.map_or(0, |Position { line, .. }| line));

@@ -16,7 +16,7 @@ pub(super) fn check(text: &str) -> Result<(), Fault> {
             return fault("has a line without a key", "write key=value");
         }
         if !keys.insert(key) {
-            return fault("has a key twice", "keep one of the lines");
+            return fault("has a duplicate key", "keep one of the lines");
         }
         while reader.character(|_| false)?.is_some() {}
     }

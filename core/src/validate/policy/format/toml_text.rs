@@ -18,16 +18,19 @@ const DEEPEST: usize = 80;
 pub(super) fn read(text: &str) -> Result<DeTable<'_>, Fault> {
     if text.len() > LONGEST {
         return Err(Fault::new(
-            format!("is TOML of {} bytes, more than the {LONGEST} that are read", text.len()),
+            format!("is TOML of {} bytes, more than the maximum of {LONGEST}", text.len()),
             "split it",
         ));
     }
     if let Some(offset) = too_deep(text) {
-        return Err(Fault::new("is TOML that nests too deep", "flatten it").at(text.as_bytes(), offset));
+        return Err(Fault::new("is too deeply nested TOML", "flatten it").at(text.as_bytes(), offset));
     }
     DeTable::parse(text).map(|table| table.into_inner()).map_err(|error| Fault {
         place: error.span().map(|span| Position::of_byte(text.as_bytes(), span.start)),
-        ..Fault::new("is not valid TOML, has a key twice, or nests too deep", "correct the document there")
+        ..Fault::new(
+            "is not valid TOML, has a duplicate key, or nests too deep",
+            "correct the document there",
+        )
     })
 }
 

@@ -51,7 +51,7 @@ impl Room {
     }
 
     pub(super) fn fault() -> Fault {
-        Fault::new("is too large a document to be held against a schema", "split it")
+        Fault::new("is too large to check against a schema", "split it")
     }
 }
 

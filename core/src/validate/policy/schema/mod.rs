@@ -77,7 +77,7 @@ impl Schema {
         let Understood { written, shape, validator } = &*self.0;
         let cost = Cost::of(written, &shape.patterns, document, budget).map_err(|_| {
             Fault::new(
-                "costs too much to be held against the schema",
+                "is too expensive to check against the schema",
                 "shorten the document, or simplify the policy's schema",
             )
         })?;
@@ -89,7 +89,10 @@ impl Schema {
             false => None,
         };
         Err(fault.unwrap_or_else(|| {
-            Fault::new("does not satisfy the schema; it is too large to say where", "split the document")
+            Fault::new(
+                "does not satisfy the schema; the document is too large to locate the error",
+                "split the document",
+            )
         }))
     }
 
@@ -100,7 +103,7 @@ impl Schema {
         let fix = match error.kind() {
             ValidationErrorKind::Required { property } => format!("add the key {property}"),
             ValidationErrorKind::AdditionalProperties { .. } => {
-                "remove the keys that the schema does not name".to_owned()
+                "remove the keys that the schema does not allow".to_owned()
             }
             ValidationErrorKind::FalseSchema => "remove it".to_owned(),
             ValidationErrorKind::AnyOf { .. } => "write one of the schema's alternatives".to_owned(),
@@ -109,9 +112,9 @@ impl Schema {
             }
             _ => match self.0.written.pointer(error.schema_path().as_str()) {
                 Some(asked) => {
-                    format!("the schema asks for {keyword}: {}", printable(asked.to_string(), QUOTED))
+                    format!("the schema requires {keyword}: {}", printable(asked.to_string(), QUOTED))
                 }
-                None => format!("write what the schema asks for with {keyword}"),
+                None => format!("write a value that satisfies the schema's {keyword}"),
             },
         };
         Fault::new(format!("does not satisfy the schema at {place} ({keyword})"), fix)
@@ -176,13 +179,13 @@ mod tests {
                 Format::Json,
                 r#"{"port":80}"#,
                 r#"{"port":0}"#,
-                "at /port (minimum); the schema asks for minimum: 1",
+                "at /port (minimum); the schema requires minimum: 1",
             ),
             (
                 Format::Yaml,
                 "port: 80\nhosts: [a]",
                 "port: 80\nhosts: [a, 5]",
-                "at /hosts/1 (type); the schema asks for type: \"string\"",
+                "at /hosts/1 (type); the schema requires type: \"string\"",
             ),
             (
                 Format::Yaml,
@@ -203,7 +206,7 @@ mod tests {
                 "at the top (additionalProperties); remove the keys",
             ),
             (Format::Yaml, "port: 5", "", "at the top (type)"),
-            (Format::Json, r#"{"port":1}"#, r#"{"port":1,"port":2}"#, "has a key twice"),
+            (Format::Json, r#"{"port":1}"#, r#"{"port":1,"port":2}"#, "has a duplicate key"),
             (Format::Yaml, "port: 1", "port: yes", "at /port (type)"),
         ] {
             assert_eq!(fault(&schema, format, good), None, "{good}");
@@ -252,28 +255,28 @@ mod tests {
         };
         let nested = |n: usize| (0..n).fold(json!({}), |inner, _| json!({"items": inner}));
         for (schema, says) in [
-            (json!({"$ref": "https://example.com/schema.json"}), "leads out of the schema"),
-            (json!({"properties": {"a": {"$ref": "file:///etc/passwd"}}}), "leads out of the schema"),
-            (json!({"$ref": "other.json#/a"}), "leads out of the schema"),
-            (json!({"$ref": "#/$defs/none"}), "leads nowhere"),
-            (json!({"$ref": "#anchor"}), "leads out of the schema"),
-            (json!({"$id": "https://example.com/a", "$ref": "#/a"}), "$id is not taken"),
-            (json!({"$defs": {"a": {"$id": "http://10.0.0.1/"}}}), "$id is not taken"),
-            (json!({"$dynamicRef": "#a"}), "$dynamicRef is not taken"),
+            (json!({"$ref": "https://example.com/schema.json"}), "points outside the schema"),
+            (json!({"properties": {"a": {"$ref": "file:///etc/passwd"}}}), "points outside the schema"),
+            (json!({"$ref": "other.json#/a"}), "points outside the schema"),
+            (json!({"$ref": "#/$defs/none"}), "has no target"),
+            (json!({"$ref": "#anchor"}), "points outside the schema"),
+            (json!({"$id": "https://example.com/a", "$ref": "#/a"}), "$id is not supported"),
+            (json!({"$defs": {"a": {"$id": "http://10.0.0.1/"}}}), "$id is not supported"),
+            (json!({"$dynamicRef": "#a"}), "$dynamicRef is not supported"),
             (json!({"$schema": "http://json-schema.org/draft-04/schema#"}), "$schema"),
-            (json!({"allOf": [{"unevaluatedProperties": false}]}), "unevaluatedProperties is not taken"),
-            (json!({"$ref": "#"}), "in a circle"),
-            (json!({"properties": {"a": {"$ref": "#"}}}), "in a circle"),
+            (json!({"allOf": [{"unevaluatedProperties": false}]}), "unevaluatedProperties is not supported"),
+            (json!({"$ref": "#"}), "are circular"),
+            (json!({"properties": {"a": {"$ref": "#"}}}), "are circular"),
             (
                 json!({"$defs": {"a": {"items": {"$ref": "#/$defs/b"}}, "b": {"items": {"$ref": "#/$defs/a"}}}}),
-                "in a circle",
+                "are circular",
             ),
-            (chain(2_000), "in a circle"),
-            (nested(100), "in a circle"),
+            (chain(2_000), "are circular"),
+            (nested(100), "are circular"),
             (doubled(20), "more than 10000"),
             (json!({"enum": (0..20_000).collect::<Vec<_>>(), "title": "x".repeat(1 << 16)}), "bytes long"),
-            (json!({"pattern": "(?=x)"}), "no regular expression"),
-            (json!({"patternProperties": {"(a)\\1": {}}}), "no regular expression"),
+            (json!({"pattern": "(?=x)"}), "not a regular expression"),
+            (json!({"patternProperties": {"(a)\\1": {}}}), "not a regular expression"),
             (json!({"pattern": "((a{1000}){1000}){1000}"}), "too large"),
             (json!({"type": "text"}), "is not a JSON Schema"),
             (json!({"properties": []}), "is not a JSON Schema"),
@@ -297,16 +300,20 @@ mod tests {
         let many = |schema: Value| vec![schema; 500];
         let numbers: Vec<_> = (0..5_000).map(|number| json!({ "a": number })).collect();
         for (schema, document, says) in [
-            (json!({"items": {"allOf": many(json!({"type": "integer"}))}}), &ones, "costs too much"),
-            (json!({"items": {"enum": numbers}}), &ones, "costs too much"),
-            (json!({"items": {"pattern": "(a|b)*a(a|b){500}c"}}), &texts, "costs too much"),
-            (json!({"type": "array"}), &maps, "is too large a document"),
-            (json!({"anyOf": many(json!({"maxItems": 5}))}), &ones, "too large to say where"),
-            (json!({"oneOf": [{"items": {"type": "string"}}, false]}), &ones, "too large to say where"),
+            (json!({"items": {"allOf": many(json!({"type": "integer"}))}}), &ones, "too expensive"),
+            (json!({"items": {"enum": numbers}}), &ones, "too expensive"),
+            (json!({"items": {"pattern": "(a|b)*a(a|b){500}c"}}), &texts, "too expensive"),
+            (json!({"type": "array"}), &maps, "is too large to check"),
+            (json!({"anyOf": many(json!({"maxItems": 5}))}), &ones, "too large to locate the error"),
+            (
+                json!({"oneOf": [{"items": {"type": "string"}}, false]}),
+                &ones,
+                "too large to locate the error",
+            ),
             (
                 json!({"anyOf": [{"additionalProperties": {"items": {"type": "string"}}}]}),
                 &long_key,
-                "too large to say where",
+                "too large to locate the error",
             ),
         ] {
             let found = fault(&schema, Format::Json, document);
@@ -317,7 +324,7 @@ mod tests {
         for (many, passes) in [(1, true), (3, false)] {
             let found = fault(&json!({}), Format::Yaml, &vec![each.clone(); many].join("---\n"));
             assert_eq!(found.is_none(), passes, "{many}: {found:?}");
-            assert!(passes || found.as_ref().unwrap().contains("is too large a document"), "{found:?}");
+            assert!(passes || found.as_ref().unwrap().contains("is too large to check"), "{found:?}");
         }
         // A long document without other problems is judged.
         assert_eq!(fault(&json!({"items": {"type": "integer"}}), Format::Json, &ones), None);

@@ -12,15 +12,15 @@ const MOST: usize = 10_000;
 
 /// The keywords that are refused, and why.
 const REFUSED: [(&str, &str); 9] = [
-    ("$id", "a schema has one place: write $ref as #/$defs/NAME"),
+    ("$id", "schemas cannot have identifiers: write $ref as #/$defs/NAME"),
     ("$anchor", "write $ref as #/$defs/NAME"),
     ("$dynamicAnchor", "write $ref as #/$defs/NAME"),
     ("$dynamicRef", "write $ref as #/$defs/NAME"),
     ("$recursiveAnchor", "write $ref as #/$defs/NAME"),
     ("$recursiveRef", "write $ref as #/$defs/NAME"),
     ("$vocabulary", "drop it"),
-    ("unevaluatedItems", "its cost has no bound: use items"),
-    ("unevaluatedProperties", "its cost has no bound: use additionalProperties"),
+    ("unevaluatedItems", "its cost is unlimited: use items"),
+    ("unevaluatedProperties", "its cost is unlimited: use additionalProperties"),
 ];
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -41,7 +41,7 @@ impl Shape {
         if let Some(dialect) = schema.get("$schema")
             && dialect.as_str().map(|text| text.trim_end_matches('#')) != Some(DIALECT)
         {
-            return Err(format!("$schema is {dialect}; only {DIALECT} is taken"));
+            return Err(format!("$schema is {dialect}; only {DIALECT} is supported"));
         }
         shape.visit(schema, schema, 0)?;
         Ok(shape)
@@ -50,16 +50,18 @@ impl Shape {
     fn visit(&mut self, root: &Value, schema: &Value, depth: usize) -> Result<(), String> {
         self.schemas += 1;
         if depth > DEEPEST {
-            return Err(format!("nests more than {DEEPEST} deep, or its $refs lead in a circle; unroll it"));
+            return Err(format!(
+                "nests more than {DEEPEST} deep, or its $refs are circular; remove the nesting or the circle"
+            ));
         }
         if self.schemas > MOST {
             return Err(format!(
-                "stands for more than {MOST} schemas, each $ref counted as what it leads to"
+                "expands to more than {MOST} schemas, with each $ref replaced by its target"
             ));
         }
         let Value::Object(keywords) = schema else { return Ok(()) };
         if let Some((keyword, why)) = REFUSED.iter().find(|(keyword, _)| keywords.contains_key(*keyword)) {
-            return Err(format!("{keyword} is not taken; {why}"));
+            return Err(format!("{keyword} is not supported; {why}"));
         }
         for (keyword, argument) in keywords {
             match (keyword.as_str(), argument) {
@@ -112,6 +114,6 @@ pub(super) fn target<'s>(root: &'s Value, path: &str) -> Result<&'s Value, Strin
     let pointer = path.strip_prefix('#').filter(|rest| rest.is_empty() || rest.starts_with('/'));
     let pointer = pointer.filter(|rest| !rest.contains('%'));
     let pointer =
-        pointer.ok_or_else(|| format!("$ref {path:?} leads out of the schema; write #/$defs/NAME"))?;
-    root.pointer(pointer).ok_or_else(|| format!("$ref {path:?} leads nowhere"))
+        pointer.ok_or_else(|| format!("$ref {path:?} points outside the schema; write #/$defs/NAME"))?;
+    root.pointer(pointer).ok_or_else(|| format!("$ref {path:?} has no target"))
 }

@@ -110,19 +110,22 @@ fn an_instance_that_cannot_be_rendered_is_told_the_expression_and_no_value() {
     for (change, said) in [
         (
             (|object| drop(object["spec"].as_object_mut().unwrap().remove("replicas"))) as fn(&mut Value),
-            "spec.replicas: ${object.spec.replicas}: no such key: read what may be absent with .? and a default, as in a.?b.?c.orValue(1)",
+            "spec.replicas: ${object.spec.replicas}: no such key: read a key that may be missing with .? and a default, as in \
+             a.?b.?c.orValue(1)",
         ),
         (
             |object| object["spec"]["version"] = json!({"hunter2": 1}),
-            "spec.template.spec.containers[0].image: ${object.spec.version}: within a text it must give a text, a number or a boolean",
+            "spec.template.spec.containers[0].image: ${object.spec.version}: within a string, the expression must return a string, number \
+             or boolean",
         ),
         (
             |object| object["spec"]["resources"] = json!({"securityContext": {"privileged": true}}),
-            "spec.template.spec.containers[0].resources: ${object.spec.resources}: gives securityContext, which only the template's text may set",
+            "spec.template.spec.containers[0].resources: ${object.spec.resources}: returns securityContext, which must be literal in the \
+             template",
         ),
         (
             |object| object["metadata"]["name"] = json!("Shop/.."),
-            "metadata.name: is not an object name: lower-case letters, digits, - and ., at most 253",
+            "metadata.name: is not a valid object name: lower-case letters, digits, - and ., at most 253",
         ),
     ] {
         assert_eq!(fault(change), said);
@@ -251,7 +254,7 @@ fn nothing_that_each_write_changes_is_read() {
         for field in ["generation", "resourceVersion", "managedFields"] {
             let read = format!("${{{variable}.metadata.{field}}}");
             let absent =
-                "no such key: read what may be absent with .? and a default, as in a.?b.?c.orValue(1)";
+                "no such key: read a key that may be missing with .? and a default, as in a.?b.?c.orValue(1)";
             let fault = |path: &str| Err(format!("{path}.seen: {read}: {absent}"));
             assert_eq!(seen(&read), (fault("spec"), fault("status")), "{read}");
             let read = format!("${{{variable}.metadata.?{field}.orValue('none')}}");

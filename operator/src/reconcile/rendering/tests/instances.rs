@@ -325,7 +325,11 @@ fn of_two_objects_that_want_one_place_the_one_that_has_it_keeps_it() {
     let status = template_report(&world, &each, at(100)).unwrap().status;
     assert_eq!((status.desired, status.current, status.problem_count), (2, 1, 1));
     assert_eq!(&*status.problems[0].reason, "DuplicateName");
-    assert!(status.problems[0].message.contains("made for b, and a wants it, too"), "{:?}", status.problems);
+    assert!(
+        status.problems[0].message.contains("instances b and a both declare this object"),
+        "{:?}",
+        status.problems
+    );
     // The author of each object gets an Event of this, or none.
     let place = slot("one");
     let hindrances = hindrances(&world, &place, at(100)).unwrap();

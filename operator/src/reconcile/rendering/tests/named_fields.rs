@@ -135,7 +135,7 @@ fn who_keeps_changing_an_object_is_named() {
     let replicas = || json!({"f:spec": {"f:replicas": {}}});
     let status = by("kube-controller-manager", json!({"f:status": {"f:replicas": {}}}));
     for (others, said) in [
-        (vec![status.clone()], "somebody else changes"),
+        (vec![status.clone()], "another writer changes"),
         (vec![status.clone(), by("kubectl-edit", replicas())], "another writer (kubectl-edit) changes"),
         (
             vec![by("their-operator", replicas()), status, by("kubectl-edit", replicas())],

@@ -94,7 +94,7 @@ fn a_status_is_rendered_from_what_is_there_and_its_drift_is_news() {
     let (reason, message) = condition(&world, &each, "Ready");
     assert_eq!(reason, "KindNotGranted", "nothing may write the status");
     let entry = r#"[{"apiVersion":"cache.example.com/v1","kind":"Memcached","resource":"memcacheds","use":["forEach","status"]}]"#;
-    let lacks = "writes no status of Memcached of cache.example.com/v1;";
+    let lacks = "may not write the status of Memcached of cache.example.com/v1;";
     assert!(message.contains(lacks) && !message.contains("reads no"), "{message}");
     assert!(message.contains(entry) && message.contains("needs statusField"), "{message}");
     let granted = "cache.example.com/v1/Memcached/memcacheds/forEach+statusField";

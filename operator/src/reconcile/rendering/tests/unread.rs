@@ -90,7 +90,8 @@ async fn what_cannot_be_read_is_a_fault_of_its_instance_and_hinders_no_other() {
     assert_eq!(faults("b"), []);
     let [fault] = &faults("a")[..] else { panic!("{:?}", faults("a")) };
     assert_eq!((&*fault.id, fault.waits), ("second", false));
-    let said = "reads first, which could not be read: cannot get ConfigMap shop/first-a: conversion webhook failed (500 ); it is tried again";
+    let said = "uses first, which Copyrator could not read: cannot get ConfigMap shop/first-a: conversion webhook failed (500 ); \
+     Copyrator tries again";
     assert!(fault.message.contains(said), "{fault:?}");
 
     let report = template_report(&reconciler.context.world(), &each, at(100)).expect("the status says it");

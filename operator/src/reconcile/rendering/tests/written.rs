@@ -109,7 +109,7 @@ impl Story {
         self.look().await.1
     }
 
-    /// The time is over after which it is tried again.
+    /// The time is over after which Copyrator tries again.
     fn time_passes(&self) {
         let world = &mut *self.handler.context.world_mut();
         let seen: Value = {
@@ -228,7 +228,7 @@ async fn fields_that_nobody_else_owns_are_written_beside_one_that_somebody_owns(
     assert!(reason == "FieldOwned" && message.contains("kubectl-edit"), "{reason}: {message}");
     // Its owner lets it go.
     assert!(story.put(json!({"spec": {"size": 3}, "status": {"a": 9, "b": 4}})));
-    assert_eq!(story.patches().await, 2, "it is tried again");
+    assert_eq!(story.patches().await, 2, "Copyrator tries again");
 }
 
 #[tokio::test]

@@ -85,9 +85,9 @@ fn a_torn_mount_keeps_the_last_good_one_and_is_told_once() {
     let named_otherwise = first.issue_leaf(&["other.test".into()], &[], start(), DAY).unwrap();
     let cases = [
         ("mismatch", &other, &good, "private key does not belong to the certificate"),
-        ("expired", &expired, &expired, "valid from"),
-        ("foreign", &foreign, &foreign, "not one that the mounted ca.crt vouches for"),
-        ("named", &named_otherwise, &named_otherwise, "vouches for, as `copyrator.test`"),
+        ("expired", &expired, &expired, "valid only from"),
+        ("foreign", &foreign, &foreign, "the mounted ca.crt does not verify the mounted tls.crt for"),
+        ("named", &named_otherwise, &named_otherwise, "for `copyrator.test`"),
     ];
     for (number, (version, chain, key, says)) in cases.into_iter().enumerate() {
         mount(dir, version, chain, key, &[&first]);
@@ -122,15 +122,10 @@ fn a_running_webhook_changes_over_when_hooks_have_carried_the_new_ca_for_a_while
     let unread = || Carriers::Unread("cannot read them: no answer".into());
     let read = carried(&[&second, &first]);
     for (minute, hooks, served, says) in [
-        (
-            0,
-            carried(&[&first]),
-            &old,
-            "do not carry the CA of the mounted tls.crt yet (own-kinds and 1 more)",
-        ),
+        (0, carried(&[&first]), &old, "lacks the CA of the mounted tls.crt (own-kinds and 1 more)"),
         (60, carried(&[&first]), &old, "waiting for the reconciler"),
-        (61, unread(), &old, "cannot read them: no answer: whether callers trust"),
-        (62, read.clone(), &old, "from the next look on"),
+        (61, unread(), &old, "cannot read them: no answer: cannot check whether callers trust"),
+        (62, read.clone(), &old, "after the next check"),
         (62, unread(), &old, "cannot read them: no answer"),
         (63, read.clone(), &new, "ready\n"),
     ] {
@@ -161,9 +156,13 @@ fn a_webhook_that_starts_is_ready_when_hooks_carry_its_ca_and_not_before() {
     mount(dir, "new", &new, &new, &[&second]);
     let mut bench = Bench::new();
     for (minute, hooks, says) in [
-        (0, carried(&[&first]), "certificate: the hooks do not carry the CA of the mounted tls.crt yet"),
-        (60, carried(&[&first]), "certificate: the hooks do not carry"),
-        (61, carried(&[&second]), "certificate: the hooks carry the CA of the mounted tls.crt: it counts"),
+        (0, carried(&[&first]), "certificate: the caBundle of the hooks lacks the CA of the mounted tls.crt"),
+        (60, carried(&[&first]), "certificate: the caBundle of the hooks lacks"),
+        (
+            61,
+            carried(&[&second]),
+            "certificate: the hooks have the CA of the mounted tls.crt: the process uses the certificate after",
+        ),
         (62, carried(&[&second]), "ready\n"),
         // Callers trust it already, so the reconciler reports later problems.
         (63, carried(&[&first]), "ready\n"),
@@ -199,7 +198,7 @@ fn a_leaf_that_ends_gives_way_to_one_that_is_not_trusted_and_is_not_ready() {
     assert_eq!((bench.served().pem(), bench.readiness.ready()), (old.chain_pem, true), "{}", bench.said());
     bench.look_at(dir, &carried(&[&first]), start() + 6 * MINUTE);
     assert_eq!(bench.served().pem(), new.chain_pem);
-    assert!(bench.said().starts_with("certificate: the hooks do not carry"), "{}", bench.said());
+    assert!(bench.said().starts_with("certificate: the caBundle of the hooks lacks"), "{}", bench.said());
 }
 
 /// Without changes, there are no requests to the API server.

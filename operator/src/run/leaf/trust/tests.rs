@@ -75,16 +75,20 @@ fn a_ca_that_one_hook_lacks_waits_and_counts_at_the_second_look_that_finds_it() 
         false,
         &mounted(&ca, &[&ca]),
         &[
-            (0, lacking.clone(), Err("yet (hook-1 and 1 more): waiting for the reconciler")),
+            (0, lacking.clone(), Err("(hook-1 and 1 more): waiting for the reconciler")),
             (9000, lacking.clone(), Err("waiting for the reconciler")),
-            (9002, carried.clone(), Err("from the next look on")),
+            (9002, carried.clone(), Err("after the next check")),
             (9004, lacking, Err("waiting for the reconciler")),
-            (9006, carried.clone(), Err("from the next look on")),
-            (9008, unread(), Err("cannot read them: whether callers trust the mounted tls.crt is not known")),
+            (9006, carried.clone(), Err("after the next check")),
+            (9008, unread(), Err("cannot read them: cannot check whether callers trust the mounted tls.crt")),
             (9010, carried, Ok(())),
         ],
     );
-    goes(false, &mounted(&ca, &[&ca]), &[(0, unread(), Err("not known")), (1, hooks(&[&[&ca]]), Ok(()))]);
+    goes(
+        false,
+        &mounted(&ca, &[&ca]),
+        &[(0, unread(), Err("cannot check whether callers trust")), (1, hooks(&[&[&ca]]), Ok(()))],
+    );
 }
 
 #[test]
@@ -96,7 +100,7 @@ fn where_hooks_may_not_be_read_the_own_ca_file_counts_after_a_while() {
         &mounted(&ca, &[&ca]),
         &[
             (0, Carriers::Unknowable, Err(may_not)),
-            (100, unread(), Err("not known")),
+            (100, unread(), Err("cannot check whether callers trust")),
             (110, Carriers::Unknowable, Err(may_not)),
             (289, Carriers::Unknowable, Err(may_not)),
             (290, Carriers::Unknowable, Ok(())),
@@ -118,7 +122,7 @@ fn a_process_that_writes_hooks_itself_waits_for_a_bounded_time() {
                 0,
                 lacking.clone(),
                 Err(
-                    "write it; if that does not happen, this process treats the certificate as trusted from 2024-10-04T00:03:00Z on",
+                    "write it; otherwise this process treats the certificate as trusted from 2024-10-04T00:03:00Z on",
                 ),
             ),
             (179, lacking.clone(), Err("treats the certificate as trusted")),
@@ -131,7 +135,7 @@ fn a_process_that_writes_hooks_itself_waits_for_a_bounded_time() {
 #[test]
 fn a_leaf_that_its_own_ca_file_does_not_vouch_for_never_counts() {
     let (ca, other) = (authority(), authority());
-    let not_own = "the mounted tls.crt is not one that the mounted ca.crt vouches for, as `copyrator.test`";
+    let not_own = "the mounted ca.crt does not verify the mounted tls.crt for `copyrator.test`";
     let looks = [hooks(&[]), unread(), Carriers::Unknowable, hooks(&[&[&other]]), hooks(&[&[&ca]])];
     let looks = looks.map(|hooks| (0, hooks, Err(not_own)));
     goes(false, &mounted(&ca, &[&other]), &looks);
