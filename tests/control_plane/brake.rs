@@ -1,105 +1,10 @@
 //! The brake: whatever content does, workloads restart in measure, and the last content runs in the end.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 use testbed::Role;
 
-use crate::bed::objects::{annotation, binding, condition, config_map, deployment, label, secret};
+use crate::bed::objects::{binding, condition, config_map, deployment, label};
 use crate::bed::{Story, eventually, peaceful, rough};
-
-/// Reloader made 260 ReplicaSets here, wave 121; Reloader#1183 is 80,000 in the wild.
-#[test]
-fn a_secret_flapped_ten_times_a_second_for_a_minute_costs_a_handful_of_rollouts() {
-    let story = Story::new(peaceful(), "flapped-secret");
-    let written = |turn: u32| secret(&story.home, "app", [("token", &turn.to_string())]);
-    story.admin().apply(&written(0)).ok();
-    let reference = json!({ "envFrom": [{ "secretRef": { "name": "app" } }] });
-    story.admin().create(&deployment(&story.home, "web", reference)).ok();
-    let mut monitor = story.monitor(&["app"], json!(null));
-    monitor["spec"]["watch"][0]["kind"] = "Secret".into();
-    monitor["spec"]["pace"] = json!({ "quietPeriod": "2s", "minInterval": "4s" });
-    story.admin().create(&monitor).ok();
-    story.until_adopted("web");
-    story.until_running("web");
-    story.until_older_than_now();
-
-    let (from, mut turn, mut during) = (Instant::now(), 0, 0);
-    while from.elapsed() < Duration::from_secs(60) {
-        turn += 1;
-        story.admin().apply(&written(turn)).ok();
-        if turn % 50 == 0 {
-            during = story.revisions("web");
-        }
-        let next = Duration::from_millis(100) * turn;
-        thread::sleep(next.saturating_sub(from.elapsed()));
-    }
-    // Ten a second, or as many as a busy machine can.
-    assert!(turn > 100, "it was no flapping: {turn} writes");
-    assert!(during > 1, "content that never rests never arrives");
-    let is_current = || {
-        let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
-        let (status, deployment) =
-            (&monitor["status"], story.admin().get("Deployment", &story.home, "web").ok_or("it is gone")?);
-        let last = secret_written(&story, "app");
-        let younger = story.pods("web").iter().all(|pod| {
-            let created = pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
-            created >= last.as_str()
-        });
-        if status["upToDate"] == 1 && status["restarting"] == 0 && younger {
-            Ok(deployment)
-        } else {
-            Err(format!("{status} {younger}"))
-        }
-    };
-    // The interval has grown meanwhile.
-    let deployment = eventually("the last content runs", is_current);
-    story.until_running("web");
-    let applied = label(&deployment, "copyrator.dev/applied").unwrap_or_default();
-    let stamp =
-        annotation(&deployment["spec"]["template"], "copyrator.dev/restarted-for").unwrap_or_default();
-    assert!(applied.starts_with(stamp) && !stamp.is_empty(), "{applied} {stamp}");
-    let revisions = story.revisions("web");
-    assert!(revisions <= 8, "{revisions} ReplicaSets for {turn} changes");
-    story.marker("then");
-    assert_eq!(story.revisions("web"), revisions, "it goes on");
-}
-
-/// When a Secret's content was last written, in seconds.
-fn secret_written(story: &Story<'_>, name: &str) -> String {
-    let object = story.admin().get("Secret", &story.home, name).expect("it is there");
-    let times = object["metadata"]["managedFields"].as_array().into_iter().flatten();
-    times.filter_map(|entry| entry["time"].as_str().map(str::to_owned)).max().unwrap_or_default()
-}
-
-#[test]
-fn content_that_goes_and_comes_back_within_the_quiet_period_restarts_nobody() {
-    let story = Story::new(peaceful(), "there-and-back");
-    for (name, uses) in [("web", "app"), ("clock", "other")] {
-        story.admin().apply(&config_map(&story.home, uses, [("k", "a")])).ok();
-        story.deploy(name, &[uses]);
-    }
-    let mut monitor = story.monitor(&["app", "other"], json!(null));
-    monitor["spec"]["pace"]["quietPeriod"] = "1h".into();
-    story.admin().create(&monitor).ok();
-    story.until_adopted("web");
-    story.until_adopted("clock");
-    let (before, clock) = (story.until_running("web"), story.until_running("clock"));
-    story.until_older_than_now();
-    for value in ["b", "a"] {
-        story.admin().apply(&config_map(&story.home, "app", [("k", value)])).ok();
-    }
-    story.admin().apply(&config_map(&story.home, "other", [("k", "b")])).ok();
-    story.until_counted([("waiting", 1), ("upToDate", 1)]);
-    story.end_quiet_period();
-    story.until_restarted("clock", &clock);
-    assert_eq!((story.until_running("web"), story.revisions("web")), (before.clone(), 1));
-    // It is not asleep.
-    story.admin().apply(&config_map(&story.home, "app", [("k", "c")])).ok();
-    story.until_restarted("web", &before);
-    assert_eq!(story.revisions("web"), 2);
-}
 
 /// Pods of a workload that wait for a node to open, which each story does for itself.
 fn gated(story: &Story<'_>, namespace: &str, name: &str) -> Value {
@@ -326,121 +231,31 @@ fn seconds(time: &str) -> Option<i64> {
     time.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second)
 }
 
-#[test]
-fn no_more_restarts_are_under_way_than_there_are_places_and_namespaces_share_them() {
-    let (bed, _turn) = rough();
-    let webhook = bed.man().webhook;
-    let options = ["--max-rollouts", "3"];
-    bed.release_lease();
-    let mut reconciler = bed.testbed.operator(Role::Reconciler, 0, &options).expect("the reconciler starts");
-    reconciler.wait_ready().expect("it becomes ready");
-    let story = Story::new(bed, "few-places");
-    let (big, small) = (story.bystander("big"), story.bystander("small"));
-    let workloads = [
-        ("big-1", &big),
-        ("big-2", &big),
-        ("big-3", &big),
-        ("big-4", &big),
-        ("small-1", &small),
-        ("small-2", &small),
-    ];
-    for namespace in [&big, &small] {
-        story.admin().apply(&config_map(namespace, "app", [("k", "1")])).ok();
-    }
-    for (name, namespace) in workloads {
-        open(&story, name, true);
-        let mut workload = gated(&story, namespace, name);
-        workload["metadata"]["annotations"] = json!({ "copyrator.dev/restart": "true" });
-        story.admin().create(&workload).ok();
-    }
-    let get = |(name, namespace): (&str, &String)| {
-        story.admin().get("Deployment", namespace, name).expect("it is there")
-    };
-    for one in workloads {
-        eventually(&format!("{} runs and is adopted", one.0), || {
-            let deployment = get(one);
-            let is_adopted = label(&deployment, "copyrator.dev/applied").is_some();
-            if is_adopted && deployment["status"]["readyReplicas"] == 1 {
-                Ok(())
-            } else {
-                Err(deployment["status"].to_string())
-            }
-        });
-        open(&story, one.0, false);
-    }
-    // Later than any pod.
-    story.admin().apply(&config_map(&big, "clock", [])).ok();
-    story.until_later(0);
-    let restarted = || -> Vec<&str> {
-        let is_restarted = |one: &(&str, &String)| {
-            annotation(&get(*one)["spec"]["template"], "copyrator.dev/restarted-for").is_some()
-        };
-        workloads.iter().filter(|one| is_restarted(one)).map(|(name, _)| *name).collect()
-    };
-    let until_restarted = |what: &str, count: usize| {
-        eventually(what, || {
-            let seen = restarted();
-            if seen.len() == count { Ok(seen) } else { Err(format!("{seen:?}")) }
-        })
-    };
-    story.admin().apply(&config_map(&big, "app", [("k", "2")])).ok();
-    let first = until_restarted("it has its half of the places", 2);
-    story.marker("and-no-more");
-    assert_eq!(restarted(), first, "more than its half");
-    story.admin().apply(&config_map(&small, "app", [("k", "2")])).ok();
-    let third = until_restarted("the other gets the last place", 3);
-    let small = third.iter().find(|name| name.starts_with("small")).expect("it has got one");
-    eventually("all others wait for a place", || {
-        let (_, metrics) = reconciler.ask("/metrics").map_err(|error| error.to_string())?;
-        let has = |line: &str| metrics.lines().any(|one| one == line);
-        let waiting = has(r#"copyrator_restarts_waiting{reason="Budget"} 3"#);
-        if waiting && has("copyrator_rollouts_under_way 3") { Ok(()) } else { Err(metrics) }
-    });
-    assert_eq!(restarted(), third, "more than three at one time");
-
-    // Of the namespace that waits longer two restart already.
-    open(&story, small, true);
-    let fourth = until_restarted("a place is free", 4);
-    assert!(fourth.contains(&"small-1") && fourth.contains(&"small-2"), "{fourth:?}");
-    story.marker("and-then");
-    assert_eq!(restarted(), fourth, "more than three at one time");
-    for (name, _) in workloads {
-        open(&story, name, true);
-    }
-    until_restarted("everybody's turn comes", 6);
-    for one in workloads {
-        eventually(&format!("{} has rolled out", one.0), || {
-            let status = get(one)["status"].take();
-            let is_through = (&status["updatedReplicas"], &status["readyReplicas"], &status["replicas"])
-                == (&json!(1), &json!(1), &json!(1));
-            if is_through { Ok(()) } else { Err(status.to_string()) }
-        });
-        let revisions = story.admin().list("ReplicaSet", one.1, &format!("app={}", one.0)).len();
-        assert_eq!(revisions, 2, "{}", one.0);
-    }
-    reconciler.kill();
-    webhook.kill();
-}
-
 /// Bob may write every mark of our restarts: the label with the key that everybody can read, the stamp, and the name of our
-/// field manager. And bob gives the Deployments a deadline of a day.
+/// field manager. And bob gives the Deployments a deadline of a day. They hold bob's half of the places; the other half is left.
 #[test]
-fn deployments_that_pass_for_our_restarts_hold_up_nobody_in_another_namespace() {
+fn restarts_share_the_places_and_false_ones_hold_up_no_other_namespace() {
+    const NAMES: [&str; 2] = ["first", "second"];
     let (bed, _turn) = rough();
     let webhook = bed.man().webhook;
     bed.release_lease();
     let options = ["--max-rollouts", "2"];
     let mut reconciler = bed.testbed.operator(Role::Reconciler, 0, &options).expect("the reconciler starts");
     reconciler.wait_ready().expect("it becomes ready");
-    let story = Story::new(bed, "false-restarts");
+    let story = Story::new(bed, "few-places");
     let bobs = story.bystander("bobs");
     story.admin().create(&binding(&bobs, "bob", "edit")).ok();
     story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
-    story.deploy("web", &["app"]);
+    for name in NAMES {
+        open(&story, name, true);
+        story.admin().create(&gated(&story, &story.home, name)).ok();
+    }
     story.admin().create(&story.monitor(&["app"], json!(null))).ok();
-    let applied = story.until_adopted("web");
+    let [applied, _] = NAMES.map(|name| story.until_adopted(name));
     let (key, _) = applied.split_once('.').expect("it names its key");
-    let before = story.until_running("web");
+    let before = NAMES.map(|name| story.until_running(name));
+    // The restart that begins does not end before its gate is open again.
+    NAMES.iter().for_each(|name| open(&story, name, false));
     for (number, record) in [format!("{key}.b.c"), "a.b.c".to_owned()].iter().cycle().take(8).enumerate() {
         let mut hog = gated(&story, &bobs, &format!("hog-{number}"));
         hog["metadata"]["labels"] = json!({ "copyrator.dev/applied": record });
@@ -452,14 +267,28 @@ fn deployments_that_pass_for_our_restarts_hold_up_nobody_in_another_namespace() 
             answer => Err(answer.refused()),
         });
     }
-    eventually("those that name our key count", || {
-        let (_, metrics) = reconciler.ask("/metrics").map_err(|error| error.to_string())?;
-        let is_so = metrics.lines().any(|line| line == "copyrator_rollouts_under_way 4");
-        if is_so { Ok(()) } else { Err(metrics) }
-    });
+    let until_measured = |what: &str, lines: &[&str]| {
+        eventually(what, || {
+            let (_, metrics) = reconciler.ask("/metrics").map_err(|error| error.to_string())?;
+            let are_there = lines.iter().all(|line| metrics.lines().any(|one| one == *line));
+            if are_there { Ok(()) } else { Err(metrics) }
+        });
+    };
+    let under_way = ["copyrator_rollouts_under_way 4"];
+    until_measured("those that name our key count", &under_way);
     story.until_older_than_now();
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
-    story.until_restarted("web", &before);
+    let shared = ["copyrator_rollouts_under_way 5", r#"copyrator_restarts_waiting{reason="Budget"} 1"#];
+    until_measured("one restarts, and the other waits for its place", &shared);
+    story.marker("and-no-more");
+    assert_eq!(NAMES.iter().filter(|name| story.stamp(name).is_some()).count(), 1, "more than its half");
+    for name in NAMES {
+        open(&story, name, true);
+    }
+    for (name, before) in NAMES.iter().zip(&before) {
+        story.until_restarted(name, before);
+        assert_eq!(story.revisions(name), 2, "{name}");
+    }
     // Other stories here have few places, too.
     story.admin().delete_all("Deployment", &bobs).ok();
     reconciler.kill();

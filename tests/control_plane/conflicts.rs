@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::bed::objects::{annotation, condition, config_map, ours, secret, version};
+use crate::bed::objects::{annotation, condition, config_map, secret, version};
 use crate::bed::{Story, eventually, peaceful, same};
 
 /// What is there already is not ours to write (replicator#56, #312).
@@ -86,21 +86,6 @@ fn another_writer_of_a_copy_is_named_and_answered_less_and_less() {
     story.until("ConfigMap", &target, "app", [("k", "new")]);
 }
 
-#[test]
-fn adopt_takes_over_only_what_is_the_same() {
-    let story = Story::new(peaceful(), "adopted");
-    let (alike, other) = (story.target("same"), story.target("other"));
-    story.admin().create(&config_map(&alike, "app", [("k", "v")])).ok();
-    story.admin().create(&config_map(&other, "app", [("k", "else")])).ok();
-    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
-    let mut rule = story.rule("ConfigMap", &["app"]);
-    rule["spec"]["conflictPolicy"] = "Adopt".into();
-    story.admin().create(&rule).ok();
-    until_managed(&story, &alike);
-    story.until_condition("CopyratorRule", "rule", "Degraded", "True", "Conflict");
-    story.until("ConfigMap", &other, "app", [("k", "else")]);
-}
-
 /// `helm upgrade` fails without its marks, and a controller makes its object anew.
 #[test]
 fn what_somebody_keeps_is_not_adopted_and_what_was_adopted_is_given_back() {
@@ -155,78 +140,6 @@ fn overwrite_takes_over_with_every_foreign_key() {
         Some(&*itself),
         "the copy says that it is another object"
     );
-}
-
-#[test]
-fn of_two_rules_for_one_slot_the_older_keeps_it_and_the_other_reports() {
-    let story = Story::new(peaceful(), "contested");
-    let target = story.target("a");
-    let second_home = story.bystander("second");
-    story.admin().create(&config_map(&story.home, "app", [("from", "first")])).ok();
-    story.admin().create(&config_map(&second_home, "app", [("from", "second")])).ok();
-    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
-    let copy = story.until("ConfigMap", &target, "app", [("from", "first")]);
-
-    let mut second = story.rule("ConfigMap", &["app"]);
-    second["metadata"] = json!({ "name": "second" , "namespace": story.home });
-    second["spec"]["source"]["namespaces"] = json!([second_home]);
-    story.admin().create(&second).ok();
-    story.until_condition("CopyratorRule", "second", "Degraded", "True", "OtherRule");
-    let still = story.until("ConfigMap", &target, "app", [("from", "first")]);
-    assert_eq!(version(&still), version(&copy), "two rules fight over a copy");
-
-    // The other takes over when the first lets go.
-    story.admin().delete("CopyratorRule", &story.home, "rule").ok();
-    story.until("ConfigMap", &target, "app", [("from", "second")]);
-}
-
-#[test]
-fn two_sources_of_one_name_are_reported_and_one_wins() {
-    let story = Story::new(peaceful(), "same-name");
-    let target = story.target("z");
-    let (first, second) = (story.bystander("a"), story.bystander("b"));
-    for (namespace, value) in [(&first, "first"), (&second, "second")] {
-        story.admin().create(&config_map(namespace, "app", [("from", value)])).ok();
-    }
-    let mut rule = story.rule("ConfigMap", &["app"]);
-    rule["spec"]["source"]["namespaces"] = json!([second, first]);
-    story.admin().create(&rule).ok();
-    story.until("ConfigMap", &target, "app", [("from", "first")]);
-    story.until_condition("CopyratorRule", "rule", "Degraded", "True", "DuplicateName");
-}
-
-/// `kubectl get -o yaml`, another namespace, `kubectl apply`: the pasted marks prove nothing.
-#[test]
-fn a_copy_pasted_into_another_namespace_is_foreign() {
-    let story = Story::new(peaceful(), "pasted");
-    let (target, elsewhere) = (story.target("a"), story.bystander("elsewhere"));
-    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
-    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
-    let copy = story.until("ConfigMap", &target, "app", [("k", "v")]);
-    let mut pasted = config_map(&elsewhere, "app", [("k", "v")]);
-    for part in ["labels", "annotations"] {
-        pasted["metadata"][part] = copy["metadata"][part].clone();
-    }
-    let pasted = story.admin().create(&pasted).ok();
-    story.admin().delete("CopyratorRule", &story.home, "rule").ok();
-    story.until_gone("ConfigMap", &target, "app");
-    story.marker("then");
-    let still = story.admin().get("ConfigMap", &elsewhere, "app").expect("a pasted copy was removed");
-    assert_eq!(version(&still), version(&pasted));
-}
-
-#[test]
-fn a_monitor_does_not_take_a_config_map_for_its_own() {
-    let story = Story::new(peaceful(), "unowned");
-    let made = story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
-    let spec = json!({ "watch": [{ "kind": "ConfigMap", "names": ["app"] }] });
-    story.admin().create(&ours("ConfigMonitor", &story.home, "watching", spec)).ok();
-    eventually("the monitor reports", || {
-        let monitor = story.admin().get("ConfigMonitor", &story.home, "watching").ok_or("it is gone")?;
-        if monitor["status"]["observedGeneration"] != 1 { Err(monitor["status"].to_string()) } else { Ok(()) }
-    });
-    let still = story.admin().get("ConfigMap", &story.home, "app").expect("it stays");
-    assert_eq!(version(&still), version(&made), "a watched ConfigMap was written");
 }
 
 fn until_managed(story: &Story<'_>, target: &str) {

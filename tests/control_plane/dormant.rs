@@ -7,32 +7,6 @@ use crate::bed::{Story, eventually, rough, same};
 
 const COPY_TO: &str = "copyrator.dev/copy-to";
 
-/// A webhook that is away freezes nobody (HNC#352, #152, #147; multi-tenancy#1023, #1275).
-#[test]
-fn with_every_process_of_ours_dead_the_cluster_stays_writable() {
-    let (bed, _turn) = rough();
-    let crew = bed.man();
-    let story = Story::new(bed, "writable");
-    let target = story.target("a");
-    let policy = json!({ "data": [{ "name": "url", "keys": ["url"], "format": "url" }], "match": {} });
-    bed.admin.create(&story.policy(&["ConfigMap", "Secret"], policy)).ok();
-    eventually("the policy is in force", || {
-        let answer = bed.admin.try_create(&config_map(&target, "app", [("url", "nonsense")]));
-        if answer.code >= 400 { Ok(()) } else { Err("nonsense is accepted".into()) }
-    });
-    crew.webhook.kill();
-    crew.reconciler.kill();
-
-    // The policy's failurePolicy is Ignore.
-    bed.admin.create(&config_map(&target, "app", [("url", "nonsense")])).ok();
-    bed.admin.create(&secret(&target, "app", [("url", "nonsense")])).ok();
-    bed.admin.create(&namespace(&story.called("later"), &data([]))).ok();
-    bed.admin.delete("ConfigMap", &target, "app").ok();
-    bed.admin.delete("Namespace", "", &target).ok();
-    story.until_gone("Namespace", "", &target);
-    bed.admin.delete("ConfigPolicy", "", "writable").ok();
-}
-
 /// One team's policy that would rather have writes refused than unjudged is nobody else's outage.
 #[test]
 fn a_policy_that_fails_holds_up_its_own_namespaces_and_no_others() {
@@ -74,32 +48,6 @@ fn a_policy_that_fails_holds_up_its_own_namespaces_and_no_others() {
     bed.admin.create(&namespace(&story.called("later"), &data([("story", "held")]))).ok();
     bed.admin.delete("ConfigPolicy", "", "held").ok();
     bed.admin.delete("ConfigPolicy", "", "held-beside").ok();
-}
-
-#[test]
-fn what_changed_while_we_were_away_is_made_up_for() {
-    let (bed, _turn) = rough();
-    let mut crew = bed.man();
-    let story = Story::new(bed, "made-up");
-    let (edited, left) = (story.target("edited"), story.target("left"));
-    bed.admin.apply(&config_map(&story.home, "app", [("k", "1")])).ok();
-    bed.admin.create(&story.rule("ConfigMap", &["app"])).ok();
-    for target in [&edited, &left] {
-        story.until("ConfigMap", target, "app", [("k", "1")]);
-    }
-    crew.reconciler.kill();
-
-    bed.admin.apply(&config_map(&story.home, "app", [("k", "2")])).ok();
-    bed.admin.merge("ConfigMap", &edited, "app", &json!({ "data": { "more": "x" } })).ok();
-    bed.admin.merge("Namespace", "", &left, &json!({ "metadata": { "labels": { "story": null } } })).ok();
-    let late = story.target("late");
-    bed.release_lease();
-    crew.reconciler = bed.reconciler(0);
-    story.until("ConfigMap", &edited, "app", [("k", "2")]);
-    story.until("ConfigMap", &late, "app", [("k", "2")]);
-    story.until_gone("ConfigMap", &left, "app");
-    crew.reconciler.kill();
-    crew.webhook.kill();
 }
 
 /// Reloader#814, #640: missed while it was down; Reloader#810: all restart because the leader changed.
@@ -145,10 +93,10 @@ fn a_change_while_we_were_away_restarts_exactly_once_afterwards() {
     crew.webhook.kill();
 }
 
-/// Orphans: whatever stops being wanted while nobody looks is found at the start (replicator#357, #241, #73;
-/// config-syncer#381; reflector#485). What is still wanted, and what is not ours, stays.
+/// What is written while nobody looks, and orphans, that is, whatever stops being wanted meanwhile, is found at the start
+/// (replicator#357, #241, #73; config-syncer#381; reflector#485). What is still wanted, and what is not ours, stays.
 #[test]
-fn what_is_orphaned_while_we_were_away_goes() {
+fn what_changed_or_was_orphaned_while_we_were_away_is_made_up_for() {
     let (bed, _turn) = rough();
     let mut crew = bed.man();
     let story = Story::new(bed, "orphans");
@@ -176,6 +124,10 @@ fn what_is_orphaned_while_we_were_away_goes() {
     bed.admin.merge("CopyratorRule", &story.home, "rule-narrowed", &narrower).ok();
     let narrower = json!({ "metadata": { "annotations": { COPY_TO: kept } } });
     bed.admin.merge("ConfigMap", &story.home, "annotation-narrowed", &narrower).ok();
+    let (edited, changed) = (json!({ "data": { "more": "x" } }), json!({ "data": { "k": "2" } }));
+    bed.admin.merge("ConfigMap", &kept, "rule-narrowed", &edited).ok();
+    bed.admin.merge("ConfigMap", &story.home, "rule-narrowed", &changed).ok();
+    let late = story.target("late");
     bed.release_lease();
     crew.reconciler = bed.reconciler(0);
     for name in ["source-goes", "rule-goes"] {
@@ -183,6 +135,9 @@ fn what_is_orphaned_while_we_were_away_goes() {
         story.until_gone("ConfigMap", &left, name);
     }
     story.until_gone("ConfigMap", &left, "rule-narrowed");
+    for target in [&kept, &late] {
+        story.until("ConfigMap", target, "rule-narrowed", [("k", "2")]);
+    }
     // Annotations have the default grace.
     story.until_leaving("ConfigMap", &left, "annotation-narrowed");
     for name in ["rule-narrowed", "annotation-narrowed"] {

@@ -73,7 +73,6 @@ mod plain_hooks;
 mod plan;
 mod plan_policies;
 mod plan_restarts;
-mod pods;
 mod policies;
 mod policy_status;
 mod protection;

@@ -8,54 +8,7 @@ use crate::bed::{Story, eventually, peaceful};
 const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
 
 #[test]
-fn a_deleted_rule_takes_its_copies_along_and_leaves_its_sources() {
-    let story = Story::new(peaceful(), "rule-deleted");
-    let target = story.target("a");
-    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
-    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
-    story.until("ConfigMap", &target, "app", [("k", "v")]);
-    story.admin().delete("CopyratorRule", &story.home, "rule").ok();
-    story.until_gone("ConfigMap", &target, "app");
-    story.until_gone("CopyratorRule", &story.home, "rule");
-    story.until("ConfigMap", &story.home, "app", [("k", "v")]);
-}
-
-#[test]
-fn a_deleted_source_takes_its_copies_along() {
-    let story = Story::new(peaceful(), "source-deleted");
-    let target = story.target("a");
-    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
-    story.admin().create(&story.rule("ConfigMap", &["app"])).ok();
-    story.until("ConfigMap", &target, "app", [("k", "v")]);
-    story.admin().delete("ConfigMap", &story.home, "app").ok();
-    story.until_gone("ConfigMap", &target, "app");
-}
-
-#[test]
-fn within_the_grace_an_unwanted_copy_is_marked_and_the_mark_goes_when_it_is_wanted_again() {
-    let story = Story::new(peaceful(), "graced");
-    let (kept, dropped) = (story.target("kept"), story.target("dropped"));
-    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
-    let mut rule = story.rule("ConfigMap", &["app"]);
-    rule["spec"]["deletionGrace"] = "1h".into();
-    story.admin().apply(&rule).ok();
-    let before = story.until("ConfigMap", &dropped, "app", [("k", "v")]);
-
-    rule["spec"]["excludeTargets"] = json!([dropped]);
-    story.admin().apply(&rule).ok();
-    let marked = until_marked(&story, &dropped, true);
-    assert_eq!(marked["data"], before["data"], "the copy works until it goes");
-    let untouched = story.until("ConfigMap", &kept, "app", [("k", "v")]);
-    assert_eq!(annotation(&untouched, REMOVE_AFTER), None);
-
-    rule["spec"]["excludeTargets"] = json!([]);
-    story.admin().apply(&rule).ok();
-    let wanted = until_marked(&story, &dropped, false);
-    assert_eq!(uid(&wanted), uid(&before), "the copy was replaced instead of kept");
-}
-
-#[test]
-fn after_a_short_grace_an_unwanted_copy_goes() {
+fn a_deleted_rule_takes_its_copies_along_in_two_steps_and_leaves_its_sources() {
     let story = Story::new(peaceful(), "short-grace");
     let target = story.target("a");
     story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
@@ -65,6 +18,8 @@ fn after_a_short_grace_an_unwanted_copy_goes() {
     story.until("ConfigMap", &target, "app", [("k", "v")]);
     story.admin().delete("CopyratorRule", &story.home, "rule").ok();
     story.until_gone("ConfigMap", &target, "app");
+    story.until_gone("CopyratorRule", &story.home, "rule");
+    story.until("ConfigMap", &story.home, "app", [("k", "v")]);
     // It was marked first: the audit log has the mark's write before the removal.
     eventually("the removal shows as two writes", || {
         let writes = story.bed.our_writes();
@@ -96,24 +51,6 @@ fn a_source_that_returns_under_its_name_keeps_its_copies() {
         let copy = story.admin().get("ConfigMap", &target, "app").ok_or("it is gone")?;
         let named = annotation(&copy, "copyrator.dev/source-uid").unwrap_or_default().to_owned();
         if named == uid(&source) { Ok(()) } else { Err(named) }
-    });
-}
-
-#[test]
-fn a_retained_copy_stays_as_an_ordinary_object() {
-    let story = Story::new(peaceful(), "retained");
-    let target = story.target("a");
-    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
-    let mut rule = story.rule("ConfigMap", &["app"]);
-    rule["spec"]["deletionPolicy"] = "Retain".into();
-    story.admin().create(&rule).ok();
-    story.until("ConfigMap", &target, "app", [("k", "v")]);
-    story.admin().delete("CopyratorRule", &story.home, "rule").ok();
-    eventually("the marks go and the content stays", || {
-        let copy = story.admin().get("ConfigMap", &target, "app").ok_or("it is gone")?;
-        assert_eq!(copy["data"], json!({ "k": "v" }));
-        let marks = (&copy["metadata"]["labels"], &copy["metadata"]["annotations"]);
-        if marks.0.is_null() && marks.1.is_null() { Ok(()) } else { Err(format!("{marks:?}")) }
     });
 }
 
@@ -200,26 +137,6 @@ fn an_editor_of_a_rule_or_template_removes_nothing_without_the_right_to_delete()
     for name in ["app", "declared"] {
         story.until_gone("ConfigMap", &plain, name);
     }
-}
-
-#[test]
-fn a_suspended_rule_writes_nothing_and_removes_nothing() {
-    let story = Story::new(peaceful(), "suspended");
-    let target = story.target("a");
-    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
-    let mut rule = story.rule("ConfigMap", &["app"]);
-    story.admin().apply(&rule).ok();
-    let copied = story.until("ConfigMap", &target, "app", [("k", "1")]);
-    rule["spec"]["suspend"] = true.into();
-    story.admin().apply(&rule).ok();
-    story.until_condition("CopyratorRule", "rule", "Ready", "True", "Suspended");
-
-    story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
-    story.marker("changed");
-    story.admin().delete("ConfigMap", &story.home, "app").ok();
-    story.marker("removed");
-    let copy = story.admin().get("ConfigMap", &target, "app").expect("a suspended rule removed its copy");
-    assert_eq!(version(&copy), version(&copied), "a suspended rule wrote");
 }
 
 fn until_marked(story: &Story<'_>, target: &str, wanted: bool) -> serde_json::Value {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{as_saved, config_map, deployment, label, uid};
+use crate::bed::objects::{as_saved, config_map, label};
 use crate::bed::{Request, Story, eventually, peaceful, rough, same};
 
 /// The Secret with the key of digests.
@@ -81,45 +81,6 @@ fn restarts_follow_copies(app: &Story<'_>) {
         let before = copies.iter().filter(|copy| copy.at.0 < restart.at.0).count();
         assert!(before >= number + 2, "a restart before its copy was written: {writes:#?}");
     }
-}
-
-/// Who names workloads means these, of all that use what changes.
-#[test]
-fn of_the_users_of_a_config_map_only_those_that_are_named_restart() {
-    let story = Story::new(peaceful(), "named-users");
-    let change =
-        |value: &str| drop(story.admin().apply(&config_map(&story.home, "app", [("k", value)])).ok());
-    change("1");
-    let mut set =
-        deployment(&story.home, "set", json!({ "envFrom": [{ "configMapRef": { "name": "app" } }] }));
-    set["kind"] = "StatefulSet".into();
-    story.admin().create(&set).ok();
-    story.deploy("web", &["app"]);
-    story.deploy("other", &["app"]);
-    let names = json!([{ "kind": "Deployment", "name": "web" }, { "kind": "StatefulSet", "name": "set" }]);
-    story.admin().create(&story.monitor(&["app"], json!({ "names": names }))).ok();
-    let web = story.until_running("web");
-    let other = story.until_running("other");
-    story.until_adopted("web");
-    let pod = eventually("the StatefulSet is adopted and runs", || {
-        let set = story.admin().get("StatefulSet", &story.home, "set").ok_or("it is gone")?;
-        match (label(&set, "copyrator.dev/applied"), &story.pods("set")[..]) {
-            (Some(_), [pod]) if set["status"]["readyReplicas"] == 1 => Ok(uid(pod)),
-            _ => Err(set["status"].to_string()),
-        }
-    });
-    story.until_later(1);
-    change("2");
-    story.until_restarted("web", &web);
-    eventually("the StatefulSet restarts", || match &story.pods("set")[..] {
-        [new] if uid(new) != pod => Ok(()),
-        pods => Err(format!("{} pods", pods.len())),
-    });
-    story.marker("then");
-    assert_eq!((story.until_running("other"), story.rollouts("other")), (other, 1), "it is not named");
-    let unnamed = story.admin().get("Deployment", &story.home, "other").expect("it is there");
-    assert_eq!(label(&unnamed, "copyrator.dev/applied"), None);
-    assert_eq!(story.rollouts("web"), 2);
 }
 
 /// With the key lost, digests can be compared with nothing: everything is adopted anew, and nobody restarts (VSO#285: all of

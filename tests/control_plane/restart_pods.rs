@@ -140,20 +140,6 @@ fn copies_and_restarts_of_one_object_are_proven_side_by_side_and_a_copy_asks_for
     story.until("Secret", &target, "app", [("k", "2")]);
 }
 
-/// `kubectl replace` writes new content and takes away every annotation that the file does not have, ours too.
-#[test]
-fn a_replacement_that_takes_the_record_away_restarts_all_the_same() {
-    let story = Story::new(peaceful(), "asked-replaced");
-    bare(&story, "web-0", "web");
-    story.admin().create(&asking(&story, "app")).ok();
-    until_recorded(&story, "app");
-    story.until_older_than_now();
-    let mut again = asking(&story, "app");
-    again["data"]["k"] = "2".into();
-    story.admin().replace(&again).ok();
-    story.until_pods("web", &[]);
-}
-
 /// A GitOps controller has rights everywhere; a user who can commit to its repository has not.
 #[test]
 fn a_foreign_account_that_asks_for_restarts_is_told_why_nothing_happens() {

@@ -4,12 +4,11 @@ mod pod_log;
 
 use std::collections::BTreeMap;
 
-use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use crate::bed::objects::{annotation, config_map, data, deployment, label, ours, pod, uid};
+use crate::bed::objects::{annotation, config_map, data, deployment, label, pod, uid};
 use crate::bed::{Story, eventually, peaceful, rough, same};
-use pod_log::{Request, evictions, pod_writes, until_looked_again, until_looked_again_or_next};
+use pod_log::{Request, evictions, pod_writes, until_looked_again};
 
 const APPLIED: &str = "copyrator.dev/applied";
 const RESTARTED_FOR: &str = "copyrator.dev/restarted-for";
@@ -18,7 +17,7 @@ const RESTARTED_FOR: &str = "copyrator.dev/restarted-for";
 #[test]
 fn on_delete_is_stamped_and_then_evicted_from_the_highest_ordinal() {
     let story = Story::new(peaceful(), "on-delete");
-    let before = adopted(&story, "StatefulSet", 3, json!({ "type": "OnDelete" }));
+    let before = adopted(&story, 3, json!({ "type": "OnDelete" }));
     // What is made from now on finds no node at first.
     let nowhere = json!({ "spec": { "template": { "spec": { "nodeSelector": { "on-delete": "go" } } } } });
     story.admin().merge("StatefulSet", &story.home, "web", &nowhere).ok();
@@ -39,7 +38,7 @@ fn on_delete_is_stamped_and_then_evicted_from_the_highest_ordinal() {
     let go = json!({ "metadata": { "labels": { "on-delete": "go" } } });
     story.admin().merge("Node", "", "node-0", &go).ok();
     until_all_replaced(&story, &before);
-    until_recorded(&story, "StatefulSet");
+    until_recorded(&story);
     let evictions = evictions(&story);
     let names: Vec<&str> = evictions.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["web-2", "web-1", "web-0"]);
@@ -55,36 +54,11 @@ fn on_delete_is_stamped_and_then_evicted_from_the_highest_ordinal() {
     assert_eq!(story.admin().list("ControllerRevision", &story.home, "").len(), 3);
 }
 
-/// Reloader#294: the same of a DaemonSet.
-#[test]
-fn a_daemon_set_under_on_delete_is_stamped_and_evicted() {
-    let story = Story::new(peaceful(), "on-delete-daemons");
-    let before = adopted(&story, "DaemonSet", 2, json!({ "type": "OnDelete" }));
-    change(&story);
-    until_all_replaced(&story, &before);
-    until_recorded(&story, "DaemonSet");
-    let mut evicted: Vec<String> = evictions(&story).into_iter().map(|it| it.name).collect();
-    evicted.sort();
-    assert_eq!(evicted, before.keys().cloned().collect::<Vec<_>>());
-    assert_eq!(story.admin().list("ControllerRevision", &story.home, "").len(), 2);
-}
-
-#[test]
-fn a_daemon_set_is_rolled_by_its_controller() {
-    let story = Story::new(peaceful(), "rolling-daemons");
-    let before = adopted(&story, "DaemonSet", 2, json!({ "type": "RollingUpdate" }));
-    change(&story);
-    until_all_replaced(&story, &before);
-    story.marker("then");
-    assert_eq!(story.admin().list("ControllerRevision", &story.home, "").len(), 2, "one rollout");
-    assert!(pod_writes(&story).is_empty(), "its controller replaces them");
-}
-
 #[test]
 fn pods_below_a_partition_are_whose_it_is() {
     let story = Story::new(peaceful(), "partitioned");
     let partition = |number: u8| json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": number } });
-    let before = adopted(&story, "StatefulSet", 3, partition(2));
+    let before = adopted(&story, 3, partition(2));
     change(&story);
     let problem = || -> Value {
         let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").expect("it is there");
@@ -106,7 +80,7 @@ fn pods_below_a_partition_are_whose_it_is() {
     let lowered = json!({ "spec": { "updateStrategy": partition(0) } });
     story.admin().merge("StatefulSet", &story.home, "web", &lowered).ok();
     until_all_replaced(&story, &before);
-    until_recorded(&story, "StatefulSet");
+    until_recorded(&story);
     assert_eq!(uids(&story)["web-2"], meanwhile["web-2"], "it was replaced twice");
     assert_eq!(story.admin().list("ControllerRevision", &story.home, "").len(), 2);
     assert!(evictions(&story).is_empty(), "its controller replaces them");
@@ -140,87 +114,32 @@ fn pods_of_a_bare_replica_set_are_evicted_one_by_one() {
     });
 }
 
-/// Reloader#1057, kruise#2064: pods behind other operators. Nobody knows how many there should be, so that the one that
-/// follows is waited for before the next one goes.
+/// No pod template reaches these.
 #[test]
-fn pods_of_an_operator_are_deleted_one_by_one() {
-    let story = Story::new(peaceful(), "operated");
+fn delete_removes_exactly_the_pods_of_the_selector_once() {
+    let story = Story::new(peaceful(), "bare-pods");
     story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
-    let spec = json!({ "source": { "kind": "ConfigMap", "names": ["none"] }, "targets": [{ "names": ["none"] }], "suspend": true });
-    let owner = story.admin().create(&ours("CopyratorRule", &story.home, "owner", spec)).ok();
-    // The operator is this test.
-    let make = |name: &str| {
-        let mut pod = pod(&story.home, name, &data([("app", "web")]));
-        pod["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": "owner", "uid": uid(&owner), "controller": true,
-        }]);
-        story.admin().create(&pod).ok();
-    };
-    ["web-0", "web-1"].iter().for_each(|name| make(name));
-    let before = until_ready(&story, 2);
+    for (name, app) in [("web-0", "web"), ("web-1", "web"), ("db-0", "db")] {
+        story.admin().create(&pod(&story.home, name, &data([("app", app)]))).ok();
+    }
+    story.until_pods("web", &["web-0", "web-1"]);
     story.until_older_than_now();
     watch(&story, "Delete");
+    story.until_pods("web", &["web-0", "web-1"]);
     change(&story);
-    let gone = eventually("one of them goes", || {
-        let mut gone = before.keys().filter(|name| story.admin().get("Pod", &story.home, name).is_none());
-        gone.next().cloned().ok_or_else(|| "all are there".to_owned())
-    });
-    // On a busy machine the minute may be over before the log has been read.
-    let waited = until_looked_again_or_next(&story);
-    let is_patient = waited.is_none_or(|waited| waited >= SignedDuration::from_secs(59));
-    assert!(is_patient, "the next went {waited:?} after the first, and another had not come");
-    make(&gone);
-    let other = before.keys().find(|name| **name != gone).unwrap();
-    eventually("the other goes", || {
-        let pod = story.admin().get("Pod", &story.home, other);
-        pod.map_or(Ok(()), |pod| Err(pod["metadata"].to_string()))
-    });
-    make(other);
-    until_all_replaced(&story, &before);
-    assert!(pod_writes(&story).iter().all(Request::deletes));
+    story.until_pods("web", &[]);
+    // A user who makes them again makes younger ones, which stay.
+    story.admin().create(&pod(&story.home, "web-2", &data([("app", "web")]))).ok();
+    story.marker("then");
+    story.until_pods("web", &["web-2"]);
+    story.until_pods("db", &["db-0"]);
+    until_last_restart(&story);
 }
 
-/// Reloader#543, #755: expensive jobs ran out of schedule.
+/// A budget says no for as long as it takes: it is asked ever less often, and nothing is dropped. A pod under two budgets can never be
+/// evicted: that is said, and it is not tried again and again (commons-operator#372).
 #[test]
-fn pods_of_jobs_are_never_touched() {
-    let story = Story::new(peaceful(), "jobs");
-    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
-    // It waits for a node that never comes, and so is neither finished nor ready.
-    let mut of_job = pod(&story.home, "web", &data([("app", "web")]));
-    of_job["spec"]["nodeSelector"] = json!({ "no": "node" });
-    of_job["spec"]["restartPolicy"] = "Never".into();
-    let template = json!({ "metadata": { "labels": { "app": "web" } }, "spec": of_job["spec"] });
-    let job = json!({
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": { "namespace": story.home, "name": "once" },
-        "spec": { "template": template },
-    });
-    story.admin().create(&job).ok();
-    story.admin().create(&pod(&story.home, "bare", &data([("app", "web")]))).ok();
-    let before = eventually("the Job has its pod", || {
-        let pods = uids(&story);
-        if pods.len() == 2 { Ok(pods) } else { Err(format!("{pods:?}")) }
-    });
-    story.until_older_than_now();
-    watch(&story, "Delete");
-    change(&story);
-    eventually("the bare pod goes", || {
-        let pods = uids(&story);
-        if pods.contains_key("bare") { Err(format!("{pods:?}")) } else { Ok(()) }
-    });
-    eventually("the content is recorded", || {
-        let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
-        let record = monitor["status"]["podsApplied"].as_str().unwrap_or_default().to_owned();
-        if record.split('.').count() == 3 { Ok(()) } else { Err(record) }
-    });
-    let left = uids(&story);
-    assert_eq!(left.len(), 1);
-    assert!(before.values().any(|uid| left.values().any(|left| left == uid)), "the Job's pod was replaced");
-    assert!(pod_writes(&story).iter().all(|it| it.name == "bare"));
-}
-
-/// A budget says no for as long as it takes: it is asked ever less often, and nothing is dropped (commons-operator#372).
-#[test]
-fn a_budget_that_says_no_is_not_hammered() {
+fn a_budget_that_says_no_is_not_hammered_and_two_are_reported() {
     let story = Story::new(peaceful(), "patient");
     story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
     story.deploy("web", &[]);
@@ -247,108 +166,32 @@ fn a_budget_that_says_no_is_not_hammered() {
     let gaps: Vec<i64> = refused.windows(2).map(|pair| second(&pair[1]) - second(&pair[0])).collect();
     assert!(gaps.iter().all(|gap| *gap >= 4), "seconds between them: {gaps:?}");
     assert_eq!(story.until_running("web"), before);
-    eventually("the status tells of it", || {
-        let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
-        let is_told = monitor["status"]["problems"][0]["reason"] == "DisruptionBudget";
-        if is_told { Ok(()) } else { Err(monitor["status"].to_string()) }
-    });
+    let until_told = |reason: &str, words: &str| {
+        eventually(&format!("the status tells {reason}"), || {
+            let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
+            let problem = &monitor["status"]["problems"][0];
+            let is_told = problem["reason"] == reason && problem["message"].to_string().contains(words);
+            if is_told { Ok(()) } else { Err(monitor["status"].to_string()) }
+        });
+    };
+    until_told("DisruptionBudget", "");
 
     budget["spec"]["minAvailable"] = 0.into();
     story.admin().apply(&budget).ok();
-    eventually("the pod is replaced in the end", || {
-        let pods = uids(&story);
-        if pods.len() == 1 && !pods.values().any(|uid| *uid == before) {
-            Ok(())
-        } else {
-            Err(format!("{pods:?}"))
-        }
-    });
-}
+    let after = story.until_restarted("web", &before);
+    assert_eq!(story.revisions("web"), 1, "an eviction is no rollout");
+    until_last_restart(&story);
+    assert!(pod_writes(&story).iter().all(Request::evicts));
 
-#[test]
-fn a_workload_that_says_no_restarts_when_it_says_so_no_longer() {
-    let story = Story::new(peaceful(), "saying-no");
-    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
-    story.deploy("web", &["app"]);
-    let says = |word: Value| json!({ "metadata": { "annotations": { "copyrator.dev/restart": word } } });
-    story.admin().merge("Deployment", &story.home, "web", &says(json!("false"))).ok();
-    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
-    let (applied, before) = (story.until_adopted("web"), story.until_running("web"));
+    budget["metadata"]["name"] = "second".into();
+    story.admin().apply(&budget).ok();
     story.until_older_than_now();
-    change(&story);
-    eventually("the status tells of it", || {
-        let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
-        let problem = &monitor["status"]["problems"][0];
-        if problem["reason"] == "Suspended" { Ok(()) } else { Err(monitor["status"].to_string()) }
-    });
-    assert_eq!((story.until_running("web"), story.until_adopted("web")), (before.clone(), applied));
-    story.admin().merge("Deployment", &story.home, "web", &says(Value::Null)).ok();
-    story.until_restarted("web", &before);
-    assert_eq!(story.revisions("web"), 2);
-}
-
-/// Reloader#1016: `spec.paused` is the user's, and what waits is not forgotten.
-#[test]
-fn a_paused_deployment_is_not_written_and_restarts_when_resumed() {
-    let story = Story::new(peaceful(), "paused-rollout");
-    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
-    story.deploy("web", &["app"]);
-    story.admin().create(&story.monitor(&["app"], json!(null))).ok();
-    story.until_adopted("web");
-    let before = story.until_running("web");
-    story.until_older_than_now();
-    let paused = |paused: bool| json!({ "spec": { "paused": paused } });
-    story.admin().merge("Deployment", &story.home, "web", &paused(true)).ok();
-    eventually("the pause has been seen", || {
-        let deployment = story.admin().get("Deployment", &story.home, "web").ok_or("it is gone")?;
-        let is_seen = deployment["status"]["conditions"].to_string().contains("DeploymentPaused");
-        if is_seen { Ok(()) } else { Err(deployment["status"].to_string()) }
-    });
-    // Its controller writes its status; we write metadata and template.
-    let written = || {
-        let deployment = story.admin().get("Deployment", &story.home, "web").expect("it is there");
-        (deployment["metadata"]["labels"].clone(), deployment["metadata"]["generation"].clone())
-    };
-    let settled = written();
-    change(&story);
-    eventually("the status tells of it", || {
-        let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
-        let problem = &monitor["status"]["problems"][0];
-        if problem["reason"] == "Paused" { Ok(()) } else { Err(monitor["status"].to_string()) }
-    });
-    assert_eq!(written(), settled, "it was written while it was paused");
-    story.admin().merge("Deployment", &story.home, "web", &paused(false)).ok();
-    story.until_restarted("web", &before);
-    assert_eq!(story.revisions("web"), 2);
-}
-
-/// A pod under two budgets can never be evicted: that is said, and it is not tried again and again (commons-operator#372).
-#[test]
-fn a_pod_under_two_budgets_is_reported() {
-    let story = Story::new(peaceful(), "two-budgets");
-    story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
-    story.deploy("web", &[]);
-    for name in ["one", "two"] {
-        let budget = json!({
-            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "namespace": story.home, "name": name },
-            "spec": { "minAvailable": 0, "selector": { "matchLabels": { "app": "web" } } },
-        });
-        story.admin().create(&budget).ok();
-    }
-    story.until_older_than_now();
-    watch(&story, "Evict");
-    change(&story);
-    eventually("the status tells of it", || {
-        let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
-        let problem = &monitor["status"]["problems"][0];
-        let is_told =
-            problem["reason"] == "TooManyBudgets" && problem["message"].to_string().contains("narrow");
-        if is_told { Ok(()) } else { Err(monitor["status"].to_string()) }
-    });
+    story.admin().apply(&config_map(&story.home, "app", [("k", "3")])).ok();
+    until_told("TooManyBudgets", "narrow");
     // A request that was not answered in time is sent again; once the answer is known, none.
     let tried = pod_writes(&story).len();
     story.marker("then");
-    assert_eq!(pod_writes(&story).len(), tried);
+    assert_eq!((pod_writes(&story).len(), story.until_running("web")), (tried, after));
 }
 
 /// The next leader goes on where the last one was, and begins nothing anew.
@@ -357,7 +200,7 @@ fn a_leader_that_is_killed_half_way_is_followed_by_one_that_goes_on() {
     let (bed, _turn) = rough();
     let mut crew = bed.man();
     let story = Story::new(bed, "half-way");
-    let before = adopted(&story, "StatefulSet", 3, json!({ "type": "OnDelete" }));
+    let before = adopted(&story, 3, json!({ "type": "OnDelete" }));
     // What is made from now on finds no node, so that the first step is the only one.
     let nowhere = json!({ "spec": { "template": { "spec": { "nodeSelector": { "half-way": "go" } } } } });
     story.admin().merge("StatefulSet", &story.home, "web", &nowhere).ok();
@@ -369,7 +212,7 @@ fn a_leader_that_is_killed_half_way_is_followed_by_one_that_goes_on() {
     story.admin().merge("Node", "", "node-0", &go).ok();
     crew.reconciler = bed.reconciler(0);
     until_all_replaced(&story, &before);
-    until_recorded(&story, "StatefulSet");
+    until_recorded(&story);
     // Not by UID: the simulated node deletes a pod by its name, and now and then once too often.
     let evictions = evictions(&story);
     let evicted: Vec<&str> = evictions.iter().map(|it| it.name.as_str()).collect();
@@ -377,21 +220,18 @@ fn a_leader_that_is_killed_half_way_is_followed_by_one_that_goes_on() {
     crew.reconciler.kill();
 }
 
-/// A workload `web` of so many pods that uses the ConfigMap `app`, with a monitor that has taken it over: its pods.
-fn adopted(story: &Story<'_>, kind: &str, pods: usize, strategy: Value) -> BTreeMap<String, String> {
+/// A StatefulSet `web` of so many pods that uses the ConfigMap `app`, with a monitor that has taken it over: its pods.
+fn adopted(story: &Story<'_>, pods: usize, strategy: Value) -> BTreeMap<String, String> {
     story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
-    let mut workload =
+    let mut set =
         deployment(&story.home, "web", json!({ "envFrom": [{ "configMapRef": { "name": "app" } }] }));
-    workload["kind"] = kind.into();
-    workload["spec"]["updateStrategy"] = strategy;
-    match kind {
-        "DaemonSet" => drop(workload["spec"].as_object_mut().expect("a spec").remove("replicas")),
-        _ => workload["spec"]["replicas"] = pods.into(),
-    }
-    story.admin().create(&workload).ok();
+    set["kind"] = "StatefulSet".into();
+    set["spec"]["updateStrategy"] = strategy;
+    set["spec"]["replicas"] = pods.into();
+    story.admin().create(&set).ok();
     let before = until_ready(story, pods);
     story.admin().create(&story.monitor(&["app"], json!(null))).ok();
-    until_recorded(story, kind);
+    until_recorded(story);
     story.until_older_than_now();
     before
 }
@@ -455,10 +295,19 @@ fn parts(workload: &Value) -> usize {
 }
 
 #[track_caller]
-fn until_recorded(story: &Story<'_>, kind: &str) {
-    eventually(&format!("the content is recorded on the {kind}"), || {
-        let workload = story.admin().get(kind, &story.home, "web").ok_or("it is gone")?;
-        if parts(&workload) == 3 { Ok(()) } else { Err(workload["metadata"]["labels"].to_string()) }
+fn until_recorded(story: &Story<'_>) {
+    eventually("the content is recorded on the StatefulSet", || {
+        let set = story.admin().get("StatefulSet", &story.home, "web").ok_or("it is gone")?;
+        if parts(&set) == 3 { Ok(()) } else { Err(set["metadata"]["labels"].to_string()) }
+    });
+}
+
+/// No managedFields entry tells of a removed pod: the status has to remember.
+fn until_last_restart(story: &Story<'_>) {
+    eventually("the monitor says when it last restarted anything", || {
+        let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
+        let is_told = monitor["status"]["lastRestartTime"].is_string();
+        if is_told { Ok(()) } else { Err(monitor["status"].to_string()) }
     });
 }
 

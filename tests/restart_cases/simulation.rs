@@ -255,6 +255,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5))]
 
+    /// Reloader#1183: 80,000 ReplicaSets.
     #[test]
     fn content_that_never_rests_costs_ever_fewer_restarts(seconds in 60i64..7_200) {
         let mut simulation = Simulation::new(Vec::new());

@@ -173,6 +173,13 @@ fn a_status_counts_and_explains() {
     let status = monitor_status(&refused.world(), &Case::monitor_key(), at(51)).unwrap();
     assert_eq!(ready(&status), "Ready=False Forbidden, Authorized=False Forbidden, Stalled=True Forbidden");
 
+    let suspended = case(
+        r#"{name: suspended, now: 51, expect: "", objects: {configmap/a: {keys: {x: "2"}, changed: 50}},
+            monitors: {web: {spec: {suspend: true, watch: [{kind: ConfigMap, names: [a]}]}}}}"#,
+    );
+    let status = monitor_status(&suspended.world(), &Case::monitor_key(), at(51)).unwrap();
+    assert_eq!(ready(&status), "Ready=True Suspended, Authorized=True Allowed");
+
     let invalid = case(r#"{name: invalid, now: 51, expect: "", monitors: {web: {spec: {watch: []}}}}"#);
     let mut world = invalid.world();
     world.forget_monitor_authority(&Case::monitor_key(), |_| true);

@@ -3,7 +3,6 @@
 
 use std::fs;
 
-use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::bed::{Story, eventually};
@@ -20,11 +19,6 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whether it is a deletion, and no eviction.
-    pub fn deletes(&self) -> bool {
-        self.verb == "delete"
-    }
-
     /// Whether it is an eviction.
     pub fn evicts(&self) -> bool {
         self.uri.ends_with("/eviction")
@@ -83,22 +77,4 @@ pub fn until_looked_again(story: &Story<'_>) {
         let lists = requests.iter().filter(|it| is_list(it) && it.at.0 > removed.at.1).count();
         if lists >= 2 { Ok(()) } else { Err(format!("{lists} lists since {}", removed.at.1)) }
     });
-}
-
-/// Waits until the operator has listed the pods twice since it first removed one, or has removed another: how long after the first that
-/// was, or none.
-#[track_caller]
-pub fn until_looked_again_or_next(story: &Story<'_>) -> Option<SignedDuration> {
-    let parsed = |time: &str| time.parse::<Timestamp>().expect("it is a time");
-    eventually("the pods are looked at again, or the next one goes", || {
-        let requests = requests(story);
-        let is_list = |it: &&Request| it.verb == "list";
-        let mut removals = requests.iter().filter(|it| !is_list(it));
-        let first = removals.next().ok_or("none was removed")?;
-        if let Some(next) = removals.next() {
-            return Ok(Some(parsed(&next.at.0).duration_since(parsed(&first.at.1))));
-        }
-        let lists = requests.iter().filter(|it| is_list(it) && it.at.0 > first.at.1).count();
-        if lists >= 2 { Ok(None) } else { Err(format!("{lists} lists since {}", first.at.1)) }
-    })
 }
