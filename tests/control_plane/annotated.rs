@@ -303,7 +303,7 @@ fn a_foreign_account_that_annotates_is_told_by_event_why_nothing_happens() {
         answer if answer.code < 300 => Ok(answer.warnings),
         answer => Err(answer.refused()),
     });
-    assert!(warnings.iter().any(|warning| warning.contains("inert")), "{warnings:?}");
+    assert!(warnings.iter().any(|warning| warning.contains("no effect")), "{warnings:?}");
     // Of a cluster that has just been installed something else is told first: its policies are not in force at once.
     let told = until_told_of(&story, "app", "IdentityRequired", "--trusted-writers");
     assert!(told.contains("CopyratorRule"), "{told}");

@@ -89,7 +89,7 @@ pub fn warned(process: &Operator, words: &str) -> usize {
 
 /// How often the process has begun to lead: on a starved machine it may lose the Lease and win it again.
 fn terms(process: &Operator) -> usize {
-    process.log().lines().filter(|line| line.contains("leading: looking at everything")).count()
+    process.log().lines().filter(|line| line.contains("this process is the leader")).count()
 }
 
 pub fn readyz(process: &Operator) -> (u16, String) {

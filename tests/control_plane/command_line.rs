@@ -71,7 +71,10 @@ fn why_says_whose_an_object_is_and_what_hangs_on_it() {
     let names = run(&story, None, &["why", "cm/app", "-n", home, "-o", "name"], "");
     assert_eq!(names.text, "deployment.apps/web\n");
     let workload = run(&story, None, &["why", "deploy/web", "-n", home], "").text;
-    assert!(workload.contains(&format!("ConfigMap app, a copy of {source}/app: it restarts")), "{workload}");
+    assert!(
+        workload.contains(&format!("ConfigMap app, a copy of {source}/app: a change restarts")),
+        "{workload}"
+    );
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn it_begins_before_its_view(browser: &mut Browser, story: &Story<'_>, shop: &st
     let run = Run::start(story, Some(&gate.kubeconfig), &["--namespaces", shop]);
     browser.show(1280, false);
     browser.eval(&format!("location.href = '{}'", run.page));
-    browser.until("document.querySelector('.looking [role=status]').innerText.startsWith('Looking at')");
+    browser.until("document.querySelector('.looking [role=status]').innerText.startsWith('Reading')");
     browser.until("location.pathname === '/' && document.querySelector('nav') !== null");
     let sound = |browser: &mut Browser| {
         let found = axe.map(|axe| serious(browser, axe)).unwrap_or(json!([]));

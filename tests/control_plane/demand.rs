@@ -72,7 +72,7 @@ fn a_rule_that_may_do_nothing_is_in_nobodys_way_until_it_may() {
     let third = story.target("c");
     let rule = story.until_condition("CopyratorRule", "greedy", "Degraded", "True", "TooMany");
     let said = rule["status"]["problems"].to_string();
-    for part in ["comes to 60 copies", "--max-copies-per-rule (40)"] {
+    for part in ["would make 60 copies", "--max-copies-per-rule (40)"] {
         assert!(said.contains(part), "{part} is not named: {said}");
     }
     story.until("ConfigMap", &third, "app", [("k", "1")]);

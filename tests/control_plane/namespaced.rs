@@ -110,7 +110,7 @@ fn targets_by_name(story: &Story<'_>) {
     let problem = &rule["status"]["problems"][0];
     assert_eq!(problem["namespace"], OUTSIDE, "{problem}");
     let message = problem["message"].as_str().unwrap_or_default();
-    assert!(message.contains(&format!("looks at namespaces {HOME}, {PLACE} only")), "{message}");
+    assert!(message.contains(&format!("reads only namespaces {HOME}, {PLACE}")), "{message}");
     assert_eq!(rule["status"]["identity"], "user bob");
 
     // A copy that somebody changed or took away is put right.
@@ -139,7 +139,7 @@ fn targets_by_label(story: &Story<'_>) {
     story.until("ConfigMap", PLACE, "by-label", [("k", "v")]);
     let seen = story.until_condition("CopyratorRule", "by-label", "Ready", "True", "AllCopied");
     let conditions = seen["status"]["conditions"].to_string();
-    assert!(conditions.contains(&format!("looks at namespaces {HOME}, {PLACE} only")), "{conditions}");
+    assert!(conditions.contains(&format!("reads only namespaces {HOME}, {PLACE}")), "{conditions}");
     assert!(condition(&seen, "Degraded").is_none_or(|(status, _)| status == "False"), "{conditions}");
     relabel(story.bed, PLACE, json!({ "closed": "yes" }));
     story.until_gone("ConfigMap", PLACE, "by-label");

@@ -167,12 +167,12 @@ fn copies_are_held_when_the_definition_of_rules_was_made_anew() {
 
     let uid = bed.admin.get(kind.0, "", kind.1).expect("it is back")["metadata"]["uid"].to_string();
     let said = reconciler.log();
-    assert!(!said.contains("cannot be read"), "{said}");
+    assert!(!said.contains("cannot read"), "{said}");
     let flags =
         ["status", "--copyrator-namespace", NAMESPACE, "--namespaces", &[HOME, PLACE, OTHER].join(",")];
     let status = run(&home, None, &flags, "");
     let said = format!("{}{}", status.text, status.notes);
-    assert!(said.contains("1 copy is held"), "{said}");
+    assert!(said.contains("1 copy is kept"), "{said}");
     assert!(said.contains(&format!("copyrator.dev/definition={}", uid.trim_matches('"'))), "{said}");
     assert!(said.contains(&format!("for n in {HOME} {OTHER} {PLACE}; do kubectl annotate ")), "{said}");
     let anew =

@@ -96,7 +96,10 @@ fn commands_say_whose_it_is(story: &Story<'_>, place: &str) {
     for object in [format!("deploy/{NAME}"), format!("svc/{NAME}")] {
         let output = story.bed.testbed.copyrator(&["why", &object, "-n", place]).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stdout);
-        assert!(said.contains("CopyratorTemplate stub-home/stub") && said.contains("put back"), "{output:?}");
+        assert!(
+            said.contains("CopyratorTemplate stub-home/stub") && said.contains("reverts edits"),
+            "{output:?}"
+        );
     }
     let output =
         story.bed.testbed.copyrator(&["tree", "copyt/stub", "-n", &story.home]).output().expect("it runs");

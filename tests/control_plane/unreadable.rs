@@ -103,7 +103,7 @@ fn what_cannot_be_read_harms_only_itself() {
     let told = || {
         let template = other.until_condition("CopyratorTemplate", "caches", "Ready", "False", "Unreadable");
         assert!(
-            template["status"].to_string().contains("Memcached unread-evil-home/deep cannot be read"),
+            template["status"].to_string().contains("cannot read Memcached unread-evil-home/deep"),
             "{template}"
         );
     };
@@ -124,7 +124,7 @@ fn what_cannot_be_read_harms_only_itself() {
     };
     let status = said(&[&["status", "-A"][..], &FLAGS].concat());
     assert!(
-        status.contains("Memcached unread-evil-home/deep cannot be read") && status.contains("2 of 2"),
+        status.contains("cannot read Memcached unread-evil-home/deep") && status.contains("2 of 2"),
         "{status}"
     );
     let found = said(&["doctor", "-n", NAMESPACE]);

@@ -52,7 +52,7 @@ fn namespace_appears(stage: &Stage<'_>) -> Result<(), Failure> {
     let secrets = Arrivals::watch(cluster, "/api/v1/secrets", OURS)?;
     stage
         .kubectl("apply -f tests/demo/manifests/namespace.yaml")?
-        .says("2 objects will appear in this namespace")?;
+        .says("2 objects will be created in this namespace")?;
     let born = namespaces.of("", "shop")?;
     let last = config_maps.of("shop", "app-settings")?.max(secrets.of("shop", "registry")?);
     stage.kubectl(&format!("get configmaps,secrets -n shop -l {OURS}"))?.says("secret/registry")?;

@@ -14,7 +14,7 @@ pub(super) fn act(scene: &mut Scene) -> Result<(), Failure> {
     // It says so by the webhook, through its Service.
     scene
         .kubectl("apply -f tests/real_node/manifests/namespace.yaml")?
-        .says("2 objects will appear in this namespace")?;
+        .says("2 objects will be created in this namespace")?;
     scene.eventually("both copies", |scene| {
         let names = scene.ask(&format!("get configmaps,secrets -n shop -l {OURS} -o name"))?;
         if names == "configmap/greeting\nsecret/registry" { Ok(()) } else { Err(names) }
