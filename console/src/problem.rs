@@ -61,10 +61,9 @@ impl Problem {
     pub(super) fn said(code: StatusCode, body: Value) -> Self {
         match body["kind"] == "Status" {
             true => Self { code, body },
-            false => Self::new(
-                StatusCode::BAD_GATEWAY,
-                format!("the API server answered with status status {code}"),
-            ),
+            false => {
+                Self::new(StatusCode::BAD_GATEWAY, format!("the API server answered with status {code}"))
+            }
         }
     }
 

@@ -169,7 +169,7 @@ fn said(error: &serde_json::Error) -> String {
             format!("a value has the wrong type, expected {}", &text[at + ", expected ".len()..])
         }
         None if text.starts_with("missing field") || text.starts_with("duplicate field") => text,
-        None => format!("syntax error at line {} column {}", error.line(), error.column()),
+        None => format!("cannot be decoded at line {} column {}", error.line(), error.column()),
     };
     why.truncate(why.floor_char_boundary(LONGEST_REASON));
     why

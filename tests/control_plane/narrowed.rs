@@ -99,7 +99,8 @@ pub fn a_label_taken_off_is_warned_of_and_what_holds_data_stays(bed: &Bed) {
     until_counted(&story, "stateful", 1, 2);
     let objects = stateful(&story, "0s")["spec"]["objects"].clone();
     let told = edit(json!({ "objects": [objects[0]] }));
-    let stays = "1 object of this template stays as an ordinary object (to keep data, or because of deletionPolicy: Retain)";
+    let stays =
+        "1 object of this template stays as an ordinary object (with data, or with deletionPolicy: Retain)";
     assert!(told.iter().any(|one| one.ends_with(stays)), "{told:?}");
     until_released(&story, "PersistentVolumeClaim", &place, "declared-files");
     story.admin().delete("CopyratorTemplate", &story.home, "stateful").ok();

@@ -292,7 +292,7 @@ async fn who_changes_a_template_is_told_what_goes_stays_and_comes() {
     let of = |objects: &[&Value]| json!({"objects": objects, "deletionGrace": "5m"});
     let (keep, stay) = (
         "will be deleted in 5m; deletionPolicy: Retain keeps them",
-        "stay as ordinary objects (to keep data, or because of deletionPolicy: Retain)",
+        "stay as ordinary objects (with data, or with deletionPolicy: Retain)",
     );
     let conditional =
         object("a", "ConfigMap", json!({"includeWhen": "'x' in namespaceObject.metadata.labels"}));
@@ -345,7 +345,7 @@ async fn of_instances_the_status_gives_the_number() {
     );
     let both = spec(json!({}), &[&a, &b]);
     let keep = "will be deleted in 5m; deletionPolicy: Retain keeps them";
-    let stay = "stay as ordinary objects (to keep data, or because of deletionPolicy: Retain)";
+    let stay = "stay as ordinary objects (with data, or with deletionPolicy: Retain)";
     for (after, expected) in [
         (spec(json!({"apiVersion": "a.b/v2"}), &[&a]), vec![format!("5 objects of this template {stay}")]),
         (spec(json!({}), &[&b]), vec![format!("5 objects of this template {keep}")]),

@@ -392,7 +392,7 @@ async fn what_holds_data_is_counted_apart_where_a_template_is_deleted() {
     let object = |kind: &str, own: serde_json::Value| json!({"id": "a", "deletionPolicy": own, "template": {"kind": kind}});
     let (goes, stays) = (
         "will be deleted in 5m; deletionPolicy: Retain keeps them",
-        "(to keep data, or because of deletionPolicy: Retain)",
+        "(with data, or with deletionPolicy: Retain)",
     );
     for (objects, told) in [
         (

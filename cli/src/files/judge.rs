@@ -40,6 +40,9 @@ impl Write<'_> {
     ) -> Result<Admission, Fault> {
         let Some(kind) = self.of.kind.policed() else {
             let decision = self.decided(of_ours, parties)?;
+            if matches!(&decision, Decision::Now(verdict) if verdict.denial.is_some()) {
+                return Ok(Admission { object: self.new, decision, breaches: None });
+            }
             // Decoding drops unknown fields, which the decision names.
             if let Some(spec) = spec(self.of.kind, &self.new["spec"]) {
                 self.new["spec"] = spec;

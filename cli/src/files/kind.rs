@@ -83,6 +83,9 @@ impl FileKind {
 
 /// Returns a hint if the apiVersion or kind of an unknown object looks misspelt.
 pub(crate) fn meant_kind(version: &str, kind: &str) -> Option<String> {
+    if FileKind::of(version, kind).is_some() {
+        return None;
+    }
     let ours = format!("{GROUP}/{VERSION}");
     let (group, _) = version.split_once('/').unwrap_or((version, ""));
     let kinds = FileKind::OURS.map(FileKind::as_str);

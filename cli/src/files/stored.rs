@@ -68,7 +68,9 @@ pub(crate) fn stored(item: &Item, live: Option<&Value>, now: Timestamp) -> Resul
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.retain(|field, _| !SERVERS_OWN.contains(&field.as_str()));
     }
-    encode_string_data(&mut object);
+    if of.kind == FileKind::Secret {
+        encode_string_data(&mut object);
+    }
     if let Some(live) = live.filter(|_| of.kind.policed().is_some()) {
         object = applied(&object, live);
     }

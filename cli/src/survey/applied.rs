@@ -21,7 +21,7 @@ use crate::{
     explain::{Course, Difference},
     files::{Admission, FileKind, FileObject, Item, Write, existing, has_webhook, put, spec, stored},
     model::{Unseen, World, WriteFault},
-    names::ObjectKey,
+    names::{NameKind, ObjectKey},
     plan::{Reason, copy::ProblemReason},
     read::content::decode,
 };
@@ -162,6 +162,10 @@ fn takes(world: &World, of: &FileObject) -> Result<(), Refusal> {
     match of.kind {
         // `kubectl apply` does not generate names.
         _ if of.name.name.is_empty() => Err((Reason::Invalid, "it has no metadata.name".into())),
+        // The name becomes part of a request's path.
+        _ if !NameKind::Object.is_name(&of.name.name) => {
+            Err((Reason::Invalid, "metadata.name is not a valid object name".into()))
+        }
         FileKind::Policy if !has_webhook(world) => not_served(
             "Copyrator looks at some namespaces only here, without a webhook: policies have no effect",
         ),

@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No kubeconfig, address or in-cluster configuration was found.
-    #[error("no kubeconfig found: set KUBECONFIG, --kubeconfig or --server, or run in a pod")]
+    #[error("no usable kubeconfig, and not in a pod: set KUBECONFIG, --kubeconfig or --server")]
     Config(#[source] Box<kube::config::InferConfigError>),
     /// The kubeconfig cannot be read, or lacks the context.
     #[error("cannot use the kubeconfig{}", context.as_ref().map(|name| format!(" with context {name}")).unwrap_or_default())]

@@ -75,10 +75,10 @@ impl CopyRow {
         self.state <= CopyState::Outdated
     }
 
-    /// The message, with the time at which the copy is deleted or written.
+    /// The message, with the time at which the grace of an orphaned copy ends, or the copy is written.
     pub fn message_with_time(&self) -> String {
         let time = self.at.map(|at| match self.state {
-            CopyState::Leaving => format!("will be deleted at {}", write_time(at)),
+            CopyState::Leaving => format!("its grace ends at {}", write_time(at)),
             _ => format!("will be written at {}", write_time(at)),
         });
         let parts = [Some(self.message.clone()).filter(|message| !message.is_empty()), time];

@@ -83,7 +83,7 @@ impl Collector for Snapshot {
             ("copies_current", "Copies that are in order", sum(|tally| tally.current)),
             (
                 "copies_conflicting",
-                "Copies that Copyrator cannot write because another object has their name",
+                "Copies that Copyrator cannot write because of a foreign object, another rule or another writer",
                 sum(|tally| tally.conflicting),
             ),
             (

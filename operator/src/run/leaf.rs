@@ -161,7 +161,7 @@ impl LeafKeeper {
                 self.amiss.holds();
                 let why = used.err().unwrap_or_else(|| "the serving certificate is not valid now".into());
                 if self.certificate.missing(why.as_str()) {
-                    tracing::warn!("there is there is no serving certificate that callers trust: {why}");
+                    tracing::warn!("there is no serving certificate that callers trust: {why}");
                 }
             }
         }

@@ -86,7 +86,7 @@ fn of_copy(made: &Made, wide: bool) -> Vec<(&'static str, String)> {
             Course::Current => "in order".into(),
             Course::Create => format!("will be created{message}"),
             Course::Change => format!("will be changed, {}{message}", made.reason.as_str()),
-            Course::Remove => format!("will be deleted{at}, {}{message}", made.reason.as_str()),
+            Course::Remove => format!("leaving{at}, {}{message}", made.reason.as_str()),
             Course::Refuse => format!("refused, {}{message}", made.reason.as_str()),
             Course::Unknown => format!("not known, {}{message}", made.reason.as_str()),
             Course::Wait => format!("waiting{at}, {}{message}", made.reason.as_str()),

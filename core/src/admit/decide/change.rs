@@ -429,7 +429,7 @@ impl Change {
         });
         let left = (self.left.most > 0).then(|| {
             let (left, stay) = (nouns.of(self.left), self.left.stay());
-            format!("copyrator: {left} {stay} (to keep data, or because of deletionPolicy: Retain)")
+            format!("copyrator: {left} {stay} (with data, or with deletionPolicy: Retain)")
         });
         deleted.into_iter().chain(left).collect()
     }

@@ -118,7 +118,7 @@ pub(super) fn of_deletion(review: &Review<'_>, parties: &Parties) -> Verdict {
     if stays.most > 0 {
         let why = match spec.deletion_policy {
             DeletionPolicy::Retain => "(deletionPolicy: Retain)",
-            DeletionPolicy::Delete => "(to keep data, or because of deletionPolicy: Retain)",
+            DeletionPolicy::Delete => "(with data, or with deletionPolicy: Retain)",
         };
         verdict.warn(format!("{} {} {why}", of(stays), stays.stay()));
     }

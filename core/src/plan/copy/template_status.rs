@@ -338,11 +338,9 @@ fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
     };
     match status.leaving {
         0 => {}
-        1 => said.push_str("; Copyrator deletes 1 undeclared object after its grace period"),
+        1 => said.push_str("; 1 undeclared object leaves after its grace period"),
         number => {
-            said.push_str(&format!(
-                "; Copyrator deletes {number} undeclared objects after their grace period"
-            ));
+            said.push_str(&format!("; {number} undeclared objects leave after their grace period"));
         }
     }
     (is_ready, reason, said)
