@@ -93,8 +93,8 @@ fn a_change_while_we_were_away_restarts_exactly_once_afterwards() {
     crew.webhook.kill();
 }
 
-/// What is written while nobody looks, and orphans, that is, whatever stops being wanted meanwhile, is found at the start
-/// (replicator#357, #241, #73; config-syncer#381; reflector#485). What is still wanted, and what is not ours, stays.
+/// A start finds what users wrote and which copies became orphans while no process of ours ran
+/// (replicator#357, #241, #73; config-syncer#381; reflector#485). Wanted copies and foreign objects stay.
 #[test]
 fn what_changed_or_was_orphaned_while_we_were_away_is_made_up_for() {
     let (bed, _turn) = rough();

@@ -136,8 +136,8 @@ fn delete_removes_exactly_the_pods_of_the_selector_once() {
     until_last_restart(&story);
 }
 
-/// A budget says no for as long as it takes: it is asked ever less often, and nothing is dropped. A pod under two budgets can never be
-/// evicted: that is said, and it is not tried again and again (commons-operator#372).
+/// While a disruption budget refuses an eviction, Copyrator tries ever less often, and drops nothing. The API server never evicts a pod
+/// under two budgets: the status says so, and Copyrator does not repeat the eviction (commons-operator#372).
 #[test]
 fn a_budget_that_says_no_is_not_hammered_and_two_are_reported() {
     let story = Story::new(peaceful(), "patient");

@@ -186,7 +186,7 @@ async fn nobody_gets_through_us_what_they_may_not_do_alone() {
         "{message}"
     );
     let warnings = app.send("/validate/own-kinds", "rule-create-foreign-account").await.warnings();
-    assert!(warnings[0].contains("spec.serviceAccountName"), "{warnings:?}");
+    assert!(warnings[0].contains("sets serviceAccountName"), "{warnings:?}");
 }
 
 /// A user who writes a template needs what it takes to write its objects, as for a rule.

@@ -145,6 +145,19 @@ mod tests {
     }
 
     #[test]
+    fn a_spec_that_is_no_map_is_refused_for_that() {
+        let of = &FileObject { kind: FileKind::Rule, name: NamespacedName::new("shop", "app") };
+        let new = json!({
+            "apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorRule",
+            "metadata": { "name": "app", "namespace": "shop" }, "spec": [],
+        });
+        let write = Write { of, writer: &Subject::default(), new, old: None, now: NOW };
+        let admission =
+            write.admit(&Purpose::OwnKinds, &Parties::default(), &World::new(Settings::default()));
+        assert!(matches!(admission.unwrap().decision, Decision::Now(verdict) if verdict.denial.is_some()));
+    }
+
+    #[test]
     fn the_hooks_leave_system_namespaces_alone() {
         let world =
             World::new(Settings { annotations: true, own_namespace: "shop".into(), ..Settings::default() });

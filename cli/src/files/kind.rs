@@ -103,3 +103,15 @@ pub(crate) fn meant_kind(version: &str, kind: &str) -> Option<String> {
     let core = meant(kind, FileKind::CORE.map(FileKind::as_str)).filter(|_| is_core)?;
     Some(format!("did you mean apiVersion v1, kind {core}?"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_misspelt_kind_gets_a_hint() {
+        assert_eq!(meant_kind("v1", "Namespace"), None);
+        let hint = meant_kind("v1", "ConfigMaps").unwrap();
+        assert_eq!(hint, "did you mean apiVersion v1, kind ConfigMap?");
+    }
+}

@@ -295,6 +295,8 @@ mod tests {
         let map = told(exported, None).unwrap();
         assert!(map.get("data").is_none() && map["metadata"].get("labels").is_none(), "{map}");
         assert!(map["metadata"].get("deletionTimestamp").is_none(), "{map}");
+        let map = told(file("ConfigMap", json!({ "stringData": { "a": "2" } })), None).unwrap();
+        assert!(map.get("data").is_none(), "only a Secret has stringData: {map}");
         let namespace = told(file("Namespace", json!({})), None).unwrap();
         assert_eq!(namespace["metadata"]["labels"], json!({ NAMESPACE_NAME: "app" }));
         let tls = json!({ "metadata": {}, "type": "kubernetes.io/tls" });

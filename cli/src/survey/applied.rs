@@ -24,6 +24,7 @@ use crate::{
     names::{NameKind, ObjectKey},
     plan::{Reason, copy::ProblemReason},
     read::content::decode,
+    validate::name_fault,
 };
 
 /// Why an object would be refused: reason and message.
@@ -159,13 +160,15 @@ impl Applier<'_> {
 fn takes(world: &World, of: &FileObject) -> Result<(), Refusal> {
     let namespace = &of.name.namespace;
     let not_served = |message: &str| Err((Unseen::NotServed.into(), message.to_owned()));
+    // `kubectl apply` does not generate names.
+    if of.name.name.is_empty() {
+        return Err((Reason::Invalid, "it has no metadata.name".into()));
+    }
+    // The name becomes part of a request's path.
+    if let Some(fault) = name_fault(&of.name.name, NameKind::Object) {
+        return Err((Reason::Invalid, format!("metadata.name: {fault}")));
+    }
     match of.kind {
-        // `kubectl apply` does not generate names.
-        _ if of.name.name.is_empty() => Err((Reason::Invalid, "it has no metadata.name".into())),
-        // The name becomes part of a request's path.
-        _ if !NameKind::Object.is_name(&of.name.name) => {
-            Err((Reason::Invalid, "metadata.name is not a valid object name".into()))
-        }
         FileKind::Policy if !has_webhook(world) => not_served(
             "Copyrator looks at some namespaces only here, without a webhook: policies have no effect",
         ),
@@ -270,5 +273,22 @@ fn difference(before: Option<&Fingerprint>, after: &Fingerprint) -> Difference {
             .into_iter()
             .collect(),
         ..Difference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{model::Settings, names::NamespacedName};
+
+    #[test]
+    fn a_name_that_would_change_the_path_of_a_request_is_refused() {
+        let world = World::new(Settings::default());
+        for name in ["?", "?watch=true", "a/b", "..", "%2e"] {
+            let of = FileObject { kind: FileKind::Secret, name: NamespacedName::new("shop", name) };
+            let (reason, message) = takes(&world, &of).unwrap_err();
+            assert_eq!(reason, Reason::Invalid);
+            assert!(message.starts_with(&format!("metadata.name: {name:?} is not ")), "{message}");
+        }
     }
 }

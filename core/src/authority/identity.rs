@@ -75,7 +75,7 @@ pub enum IdentityRequired {
     /// The author annotations are missing or unreadable.
     #[error(
         "the annotations {AUTHOR} and {AUTHOR_GROUPS}, which name the author of this spec, are missing or unreadable: set \
-         serviceAccountName, or apply the spec again while Copyrator's admission policies are installed"
+         serviceAccountName (for an annotation, write a CopyratorRule or ConfigMonitor instead), or apply the spec again while Copyrator's admission policies are installed"
     )]
     NoAuthor,
 }
@@ -83,7 +83,7 @@ pub enum IdentityRequired {
 impl IdentityRequired {
     /// A message short enough for an admission warning.
     pub fn in_short(&self) -> &'static str {
-        "no effect until spec.serviceAccountName is set: a ServiceAccount of another namespace wrote this spec"
+        "no effect until a rule, template or monitor sets serviceAccountName: another namespace's account wrote this"
     }
 }
 

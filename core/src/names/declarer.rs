@@ -146,7 +146,7 @@ mod tests {
         Declarer::annotated(ObjectKey::new(kind, "shop", name))
     }
 
-    /// What a mark says is read as it was written, and whatever else somebody wrote there stays the same text.
+    /// Every text survives reading and writing, also a text that no declarer writes to a mark.
     #[test]
     fn what_is_read_is_written_again() {
         for (text, expected) in [
@@ -200,7 +200,7 @@ mod tests {
             annotated(Kind::ConfigMap, "web"),
             annotated(Kind::Deployment, "web"),
             annotated(Kind::Service, "web"),
-            // Whoever builds such a rule gets no template.
+            // A rule of this name is not the template.
             Declarer::rule("shop", "template:web"),
             Declarer::template("shop", "web"),
         ];

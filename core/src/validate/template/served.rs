@@ -43,7 +43,7 @@ pub(super) fn unserved_in(template: &CompiledTemplate, manifest_at: impl Fn(&str
     let unseen = template.objects.iter().find(|object| !is_copied(object));
     if let (Some(object), ConflictPolicy::Adopt | ConflictPolicy::Overwrite) = (unseen, template.conflict) {
         let what = format!(
-            "only Refuse is allowed with a {}: Copyrator does not read existing objects of this kind",
+            "only Refuse is allowed with a {}: Copyrator neither adopts nor overwrites objects of this kind",
             object.kind
         );
         problems.push(invalid("spec.conflictPolicy", what));

@@ -284,7 +284,7 @@ fn what_the_operator_does_not_act_on_yet_is_told_all_at_once() {
     assert!(of_secret.len() == 1 && of_secret[0].starts_with(expected), "{of_secret:?}");
     let mut overwriting = each(json!([object("a", "cert-manager.io/v1", "Certificate")]));
     overwriting["conflictPolicy"] = json!("Overwrite");
-    let expected = "spec.conflictPolicy: only Refuse is allowed with a Certificate: Copyrator does not read existing objects of this kind";
+    let expected = "spec.conflictPolicy: only Refuse is allowed with a Certificate: Copyrator neither adopts nor overwrites objects of this kind";
     assert_eq!(told(overwriting), [expected]);
 }
 
